@@ -1,0 +1,1 @@
+//! A small client of its own, judged by cargo test.

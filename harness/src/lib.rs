@@ -1,0 +1,1 @@
+//! Conformance test harness and mock servers for clients of the Model Context Protocol.

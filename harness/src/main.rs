@@ -1,0 +1,2 @@
+//! The program `sparring`.
+fn main() {}

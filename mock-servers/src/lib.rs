@@ -1,0 +1,1 @@
+//! Scriptable MCP servers over stdio and HTTP, fair or foul.

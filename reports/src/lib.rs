@@ -1,0 +1,1 @@
+//! Verdicts and run reports, and their rendering for terminals, programs and CI.

@@ -1,0 +1,1 @@
+//! Scenario files, their loader and lint, and the catalogue of requirements.

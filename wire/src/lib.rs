@@ -1,0 +1,20 @@
+//! What both ends of the Model Context Protocol share, without any I/O.
+//!
+//! - [`jsonrpc`]: the envelope, read leniently so that a judge sees what was wrong, with every fault named;
+//! - [`framing`]: newline-delimited messages out of arbitrary chunks;
+//! - [`sse`]: a reader and a writer for server-sent events that hide nothing;
+//! - [`duplicate`]: a scan for duplicate object keys, which JSON parsers drop silently;
+//! - [`revision`]: the protocol revisions as an ordered type;
+//! - [`transcript`]: what was observed in a case, in order, as data.
+//!
+//! This crate knows nothing of scenarios, servers, clients or judges.
+
+pub mod duplicate;
+pub mod framing;
+pub mod jsonrpc;
+pub mod revision;
+pub mod sse;
+pub mod transcript;
+
+pub use jsonrpc::{Envelope, Id, Inspected};
+pub use revision::{Revision, Transport};
