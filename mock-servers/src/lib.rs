@@ -1,1 +1,4 @@
 //! Scriptable MCP servers over stdio and HTTP, fair or foul.
+
+pub mod library;
+pub mod script;
