@@ -526,6 +526,17 @@ fn challenges_say_the_same_in_each_style() {
     plain.insert("x-hint".into(), "none".into());
     assert_eq!(read(ChallengeStyle::Mixed, Some("at-dead")), Some(plain));
     assert_eq!(read(ChallengeStyle::Absent, Some("at-dead")), None);
+
+    let script = AuthScript { challenge: ChallengeStyle::Mixed, ..AuthScript::default() };
+    let answer = Client::new(&script, Revision::V2025_11_25).rpc("401", "ping", None).unwrap_err();
+    assert_eq!(
+        header(&answer, "www-authenticate"),
+        Some(concat!(
+            r#"Negotiate, Digest realm="a, Bearer resource_metadata=\"http://127.0.0.1:9/decoy\", scope=\"decoy\"", "#,
+            r#"qop="auth,auth-int" ,  bearer x-hint=none ,resource_metadata = "#,
+            r#""http://127.0.0.1:1001/.well-known/oauth-protected-resource/v1/mcp""#
+        ))
+    );
 }
 
 // ---- client identities ----
@@ -691,6 +702,8 @@ fn bad_registrations_are_refused() {
     }
     let good = r#"{"redirect_uris":["http://127.0.0.1/cb"]}"#;
     assert_eq!(register("application/x-www-form-urlencoded", good), Err("invalid_client_metadata".into()));
+    let long = json!({ "redirect_uris": [format!("http://127.0.0.1/{}", "x".repeat(2048))] }).to_string();
+    assert_eq!(register(json, &long), Err("invalid_redirect_uri".into()));
     let many: Vec<_> = (0..17).map(|n| format!("http://127.0.0.1/{n}")).collect();
     let many = json!({ "redirect_uris": many }).to_string();
     assert_eq!(register(json, &many), Err("invalid_redirect_uri".into()));
@@ -762,9 +775,18 @@ fn bad_authorization_requests_are_refused() {
         }
         let answer = client.authorize(&known, &[("state", None)]);
         assert!(!location(&answer).contains_key("state"));
-        let twice = format!("{}&state=twice", known.authorize.clone() + "?x=1");
-        let answer = client.authorize(&Known { authorize: twice, ..known }, &[]);
+        let again = |name: &str| {
+            let authorize = format!("{}?{name}=http%3A%2F%2F127.0.0.1%3A1001%2Fv1%2Fmcp", known.authorize);
+            Known { authorize, ..known.clone() }
+        };
+        let answer = client.authorize(&again("state"), &[]);
         assert_eq!(location(&answer)["error"], "invalid_request");
+        let redirect = location(&client.authorize(&again("resource"), &[("resource", Some(OTHER_RESOURCE))]));
+        if revision >= Revision::V2025_06_18 {
+            assert_eq!(redirect["error"], "invalid_target");
+        } else {
+            assert!(redirect.contains_key("code"));
+        }
     }
 }
 
