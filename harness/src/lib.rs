@@ -1,1 +1,3 @@
 //! Conformance test harness and mock servers for clients of the Model Context Protocol.
+
+pub mod driver;

@@ -1,1 +1,9 @@
 //! Scenario files, their loader and lint, and the catalogue of requirements.
+//!
+//! - [`scenario`]: a scenario file as types: where it applies, the servers' script, the steps, the checks;
+//! - [`pattern`]: how a check names an event;
+//! - [`op`]: the operations that a driver is asked to do, in scenario files and in the driver protocol alike.
+
+pub mod op;
+pub mod pattern;
+pub mod scenario;
