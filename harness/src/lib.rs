@@ -1,3 +1,7 @@
 //! Conformance test harness and mock servers for clients of the Model Context Protocol.
 
+pub mod browser;
 pub mod driver;
+pub mod drivers;
+pub mod platform;
+pub mod run;
