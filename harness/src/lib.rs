@@ -3,5 +3,6 @@
 pub mod browser;
 pub mod driver;
 pub mod drivers;
+pub mod judge;
 pub mod platform;
 pub mod run;
