@@ -4,5 +4,6 @@ pub mod browser;
 pub mod driver;
 pub mod drivers;
 pub mod judge;
+pub mod plan;
 pub mod platform;
 pub mod run;
