@@ -72,6 +72,8 @@ pub struct CaseContext {
     pub directory: PathBuf,
     /// The name by which drivers of the official framework know the conversation.
     pub official_scenario: Option<String>,
+    /// What the framework would tell them beside the name: an object, for scenarios that carry data.
+    pub official_context: Option<serde_json::Value>,
     /// Takes the driver's events.
     pub events: Arc<dyn DriverEvents>,
 }
@@ -83,6 +85,11 @@ pub trait Driver: Send + Sync {
     fn kind(&self) -> &'static str;
     /// The command, for drivers that start one.
     fn command(&self) -> Vec<String>;
+    /// Whether it does a scenario's steps one by one. One that doesn't is asked once, to do the whole conversation:
+    /// [`Subject::run`] is called with the step `client` and returns when the client has ended.
+    fn drives_steps(&self) -> bool {
+        true
+    }
     /// Asks for the client's description. Called once, before the first case.
     ///
     /// # Errors
