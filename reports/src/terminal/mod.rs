@@ -90,7 +90,7 @@ const VALUE_COLUMN: usize = 21;
 impl Page {
     /// Adds a style to text that is already laid out (styles take no columns).
     fn paint(&self, style: Style, text: &str) -> String {
-        if self.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+        if self.colour && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
     fn line(&mut self, line: &str) {
