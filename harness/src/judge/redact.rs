@@ -73,6 +73,7 @@ pub fn redact(event: &Event) -> Event {
         },
         What::DriverEvent { data, .. } => json(data),
         What::Stderr { .. }
+        | What::GrandchildStarted { .. }
         | What::StdinClosed
         | What::StdoutClosed { .. }
         | What::SignalReceived { .. }
