@@ -108,6 +108,15 @@ pub trait Subject: Send + Sync {
     /// Does one operation. Every failure of the client is an [`Outcome`]; `Err` is for a driver that is gone or broke
     /// its protocol. `step` is the step's label; [`Op::Cancel`] names a running one by it. [`Op::Await`] never gets here.
     async fn run(&self, step: &str, op: &Op) -> Result<Outcome, DriverError>;
+    /// Calls a tool `calls` times, one after the other, and says how long each call took for the caller, in nanoseconds
+    /// on the client's own clock. For `sparring bench` only; `None` if the driver has no such operation.
+    ///
+    /// # Errors
+    /// As of [`Subject::run`]; a call that fails makes the whole operation fail.
+    async fn bench(&self, call: &sparring_scenarios::op::Call, calls: u32) -> Result<Option<Vec<u64>>, DriverError> {
+        let _ = (call, calls);
+        Ok(None)
+    }
     /// Ends the client, by force if need be, with all its processes. Returns the processes that had escaped it:
     /// process id and command line.
     async fn stop(&self) -> Vec<(u32, String)>;
