@@ -1,30 +1,10 @@
-//! What differs between operating systems: the monotonic clock, processes and signals.
+//! What differs between operating systems: processes and signals.
 //!
 //! Everything POSIX sits here behind `cfg(unix)`; finding descendants is exact on Linux (a subreaper, `/proc`), good on
 //! macOS (process groups and `ps`), and elsewhere only the started process itself is known.
 
 use std::io;
 use std::process::Child;
-
-/// Microseconds of CLOCK_MONOTONIC: comparable across the processes of one machine.
-#[cfg(unix)]
-pub fn monotonic_us() -> u64 {
-    use nix::time::{ClockId, clock_gettime};
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
-        let seconds = u64::try_from(now.tv_sec()).unwrap_or_default();
-        let micros = u64::try_from(now.tv_nsec() / 1000).unwrap_or_default();
-        seconds * 1_000_000 + micros
-    })
-}
-
-/// Microseconds since the first call: comparable within this process only.
-#[cfg(not(unix))]
-pub fn monotonic_us() -> u64 {
-    use std::sync::OnceLock;
-    use std::time::Instant;
-    static START: OnceLock<Instant> = OnceLock::new();
-    u64::try_from(START.get_or_init(Instant::now).elapsed().as_micros()).unwrap_or(u64::MAX)
-}
 
 /// A process as a list of processes shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -374,13 +354,6 @@ mod tests {
         assert_eq!((row.pid, row.parent, row.group, row.zombie), (7, 3, 5, false));
         assert!(parse_stat(7, "7 (x) Z 3 5").unwrap().zombie);
         assert!(parse_stat(7, "garbage").is_none());
-    }
-
-    #[test]
-    fn the_clock_goes_forward() {
-        let first = monotonic_us();
-        assert!(first > 0);
-        assert!(monotonic_us() >= first);
     }
 
     #[test]

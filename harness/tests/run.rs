@@ -12,7 +12,8 @@
 use serde_json::{Value, json};
 use sparring::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject};
 use sparring::drivers::{Adapter, Official, ProcessSettings};
-use sparring::run::case::{self, CLOSING_STEP, Case, WHOLE_STEP};
+use sparring::plan::Case;
+use sparring::run::case::{self, CLOSING_STEP, WHOLE_STEP};
 use sparring::run::{self, CaseRun, Ending, Settings, Stop, schedule};
 use sparring_scenarios::scenario::Scenario;
 use sparring_wire::transcript::{Event, FailureKind, Outcome, What};

@@ -5,13 +5,14 @@ use super::recorder::Recorder;
 use super::servers::Servers;
 use super::{Settings, Stop};
 use crate::driver::{CaseContext, Driver, DriverError, Hello, Subject};
+use crate::judge::{Floor, pattern};
+use crate::plan::Case;
 use serde_json::{Value, json};
 use sparring_mock_servers::script::ServerScript;
 use sparring_scenarios::op::{Of, Op, Open};
 use sparring_scenarios::pattern::Pattern;
 use sparring_scenarios::scenario::{Scenario, Step, StepAction, StepExpectation};
 use sparring_wire::transcript::{Event, Failure, FailureKind, Outcome, What};
-use sparring_wire::{Revision, Transport};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,19 +34,6 @@ const LOSS_LIMIT: Duration = Duration::from_secs(2);
 /// How long the scripted servers may take to stop.
 const SERVERS_LIMIT: Duration = Duration::from_secs(10);
 
-/// A case to be run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Case {
-    /// Its id.
-    pub id: String,
-    /// The scenario.
-    pub scenario: Arc<Scenario>,
-    /// What its servers speak.
-    pub revision: Revision,
-    /// Over which transport.
-    pub transport: Transport,
-}
-
 /// What came of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseRun {
@@ -58,7 +46,7 @@ pub struct CaseRun {
     /// How long it took, cleaning up included.
     pub took: Duration,
     /// How late the machine woke those who wait meanwhile, if it was measured.
-    pub floor: Option<super::floor::Floor>,
+    pub floor: Option<Floor>,
     /// Whether the driver was asked for the steps one by one. If not, the transcript has one step, [`WHOLE_STEP`], and
     /// checks that name a step can't apply.
     pub steps_driven: bool,
@@ -439,7 +427,7 @@ impl Drive {
         let arguments = serde_json::to_value(pattern).unwrap_or_default();
         let running = Running::new(label, "wait_for", step.expect, arguments, &self.recorder);
         lock(&self.steps).insert(label.to_owned(), running.clone());
-        self.await_as(format!("step `{label}`: {}", super::matching::describe(pattern)));
+        self.await_as(format!("step `{label}`: {}", pattern::describe(pattern)));
         let limit = step.give_up_ms.map(Duration::from_millis);
         let mut lost = self.lost.subscribe();
         tokio::select! {

@@ -1,6 +1,7 @@
 //! How late this machine wakes those who wait. Durations of a client mean nothing on a machine that is later still.
 
-use crate::platform::monotonic_us;
+use crate::judge::Floor;
+use sparring_mock_servers::sink::monotonic_us;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +11,6 @@ use tokio::task::JoinHandle;
 const EVERY: Duration = Duration::from_millis(20);
 /// Measurements kept: those of the last ten minutes.
 const KEPT: usize = 30_000;
-
-/// How busy the machine was while a case ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Floor {
-    /// The longest that a sleeping task was woken too late, in microseconds.
-    pub latest_us: u64,
-}
 
 /// Measures all the time: how much later than asked a task of the runtime wakes up, and how long two threads take to
 /// pass a word to and fro. Stops when dropped.

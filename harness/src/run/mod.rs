@@ -20,7 +20,7 @@
 //!     if let Some(code) = run::hand_over() {
 //!         return code; // this process was a mock, a supervisor or a browser's stand-in
 //!     }
-//!     # async fn start(cases: Vec<run::case::Case>) -> Result<(), Box<dyn std::error::Error>> {
+//!     # async fn start(cases: Vec<sparring::plan::Case>) -> Result<(), Box<dyn std::error::Error>> {
 //!     let command = vec!["python".to_owned(), "adapter.py".to_owned()];
 //!     let driver: Arc<dyn Driver> = Arc::new(Adapter::new(command, ProcessSettings::new()?));
 //!     let hello = driver.hello().await?; // then plan by it
@@ -62,7 +62,9 @@ pub const PRIVATE_PREFIX: &str = "__sparring-";
 /// for a browser; the caller then ends with the exit code. Has to be the first thing in `main`, before any thread or
 /// runtime is started.
 pub fn hand_over() -> Option<ExitCode> {
-    supervise::run_if_supervisor().or_else(crate::browser::stand_in::run_if_stand_in)
+    sparring_mock_servers::stdio::run_if_mock()
+        .or_else(supervise::run_if_supervisor)
+        .or_else(crate::browser::stand_in::run_if_stand_in)
 }
 
 /// How cases are run.

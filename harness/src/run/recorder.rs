@@ -1,8 +1,9 @@
 //! Collects what is observed in a case, and puts it in order.
 
 use crate::driver::DriverEvents;
-use crate::platform::monotonic_us;
+use crate::judge::redact;
 use serde_json::Value;
+use sparring_mock_servers::sink::{Sink, monotonic_us};
 use sparring_wire::transcript::{Event, What};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -96,21 +97,29 @@ impl Recorder {
         self.kept().flooded
     }
 
+    /// What arrived after the first `known` events, in the order of arrival and numbered by it.
+    pub fn arrived_since(&self, known: usize) -> Vec<Event> {
+        let kept = self.kept();
+        let new = kept.events.iter().enumerate().skip(known);
+        new.map(|(position, event)| self.event(position, event)).collect()
+    }
+
     /// What has arrived so far, in order.
     pub fn transcript(&self) -> Vec<Event> {
         let kept = self.kept();
         let mut order: Vec<&Arrived> = kept.events.iter().collect();
         order.sort_by_key(|event| event.at_us);
-        (1..)
-            .zip(order)
-            .map(|(n, event)| Event {
-                n,
-                at_us: event.at_us.saturating_sub(self.started_us),
-                server: event.source.0.clone(),
-                incarnation: event.source.1,
-                what: event.what.clone(),
-            })
-            .collect()
+        order.into_iter().enumerate().map(|(position, event)| self.event(position, event)).collect()
+    }
+
+    fn event(&self, position: usize, event: &Arrived) -> Event {
+        Event {
+            n: u64::try_from(position).unwrap_or(u64::MAX).saturating_add(1),
+            at_us: event.at_us.saturating_sub(self.started_us),
+            server: event.source.0.clone(),
+            incarnation: event.source.1,
+            what: event.what.clone(),
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -134,6 +143,12 @@ fn text_of(what: &What) -> usize {
     }
 }
 
+impl Sink for Recorder {
+    fn event(&self, server: &str, incarnation: Option<u32>, monotonic_us: u64, what: What) {
+        self.add(Some(server), incarnation, monotonic_us, what);
+    }
+}
+
 impl DriverEvents for Recorder {
     fn driver_event(&self, name: &str, data: Value) {
         self.record(What::DriverEvent { name: name.to_owned(), data });
@@ -152,24 +167,29 @@ impl DriverEvents for Recorder {
     }
 }
 
-/// Writes a transcript as JSON Lines: whole or not at all, by a temporary file beside it.
+/// Writes a transcript as JSON Lines: whole or not at all, by a temporary file beside it. Secrets are redacted unless
+/// asked not to.
 ///
 /// # Errors
 /// The system's; nothing is left behind then.
-pub fn write_transcript(path: &Path, events: &[Event]) -> io::Result<()> {
+pub fn write_transcript(path: &Path, events: &[Event], unredacted: bool) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let file = tempfile::Builder::new().prefix(".transcript-").tempfile_in(folder)?;
     let mut out = io::BufWriter::with_capacity(1 << 16, file);
-    write_lines(&mut out, events)?;
+    write_lines(&mut out, events, unredacted)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.persist(path).map_err(|failed| failed.error)?;
     Ok(())
 }
 
-fn write_lines(out: &mut impl Write, events: &[Event]) -> io::Result<()> {
+fn write_lines(out: &mut impl Write, events: &[Event], unredacted: bool) -> io::Result<()> {
     for event in events {
-        serde_json::to_writer(&mut *out, event)?;
+        if unredacted {
+            serde_json::to_writer(&mut *out, event)?;
+        } else {
+            serde_json::to_writer(&mut *out, &redact::redact(event))?;
+        }
         out.write_all(b"\n")?;
     }
     out.flush()
@@ -258,7 +278,7 @@ mod tests {
         recorder.record(rule("x"));
         recorder.output("stderr", "two\nlines");
         let events = recorder.transcript();
-        write_transcript(&path, &events).unwrap();
+        write_transcript(&path, &events, true).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let back: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(back, events);
@@ -266,9 +286,26 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_written_only_if_asked_for() {
+        let request = sparring_wire::transcript::HttpRequest {
+            headers: vec![("authorization".into(), "Bearer very-secret".into())],
+            ..Default::default()
+        };
+        let recorder = Recorder::new();
+        recorder.add(Some("server"), None, 1, What::HttpRequest(request));
+        let written = |unredacted| {
+            let mut out = Vec::new();
+            write_lines(&mut out, &recorder.transcript(), unredacted).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(!written(false).contains("very-secret"));
+        assert!(written(true).contains("very-secret"));
+    }
+
+    #[test]
     fn a_folder_that_is_none_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(write_transcript(&file.path().join("t.jsonl"), &[]).is_err());
+        assert!(write_transcript(&file.path().join("t.jsonl"), &[], false).is_err());
     }
 
     #[cfg(target_os = "linux")]
@@ -277,7 +314,7 @@ mod tests {
         let mut full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let recorder = Recorder::new();
         recorder.record(rule("x"));
-        let error = write_lines(&mut full, &recorder.transcript()).unwrap_err();
+        let error = write_lines(&mut full, &recorder.transcript(), false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

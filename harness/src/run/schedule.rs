@@ -1,9 +1,10 @@
 //! Many cases, some at a time.
 
-use super::case::{self, Case, CaseRun, Ending};
+use super::case::{self, CaseRun, Ending};
 use super::floor::Meter;
 use super::{Settings, Stop, directory, recorder};
 use crate::driver::{Driver, Hello};
+use crate::plan::Case;
 use sparring_wire::transcript::{Event, What};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -162,7 +163,7 @@ fn broken(why: &str, steps_driven: bool) -> CaseRun {
             what: What::HarnessError { message: message.clone() },
         }],
         ending: Ending::Harness(message),
-        started_us: crate::platform::monotonic_us(),
+        started_us: sparring_mock_servers::sink::monotonic_us(),
         took: Duration::ZERO,
         floor: None,
         steps_driven,
@@ -182,7 +183,7 @@ impl Transcripts {
             return;
         }
         let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let written = made.and_then(|()| recorder::write_transcript(&path, events));
+        let written = made.and_then(|()| recorder::write_transcript(&path, events, self.settings.unredacted));
         if let Err(error) = written {
             let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
             failed.get_or_insert_with(|| format!("can't write the transcript {}: {error}", path.display()));
