@@ -2,8 +2,15 @@
 //!
 //! - [`scenario`]: a scenario file as types: where it applies, the servers' script, the steps, the checks;
 //! - [`pattern`]: how a check names an event;
+//! - [`catalogue`]: the requirements of the specification, and the promises of host profiles;
+//! - [`load`]: reads scenario files, strictly;
+//! - [`diagnostic`]: what is wrong with an input file, told as a compiler tells it;
 //! - [`op`]: the operations that a driver is asked to do, in scenario files and in the driver protocol alike.
 
+pub mod catalogue;
+pub mod diagnostic;
+pub mod load;
 pub mod op;
 pub mod pattern;
 pub mod scenario;
+mod yaml;
