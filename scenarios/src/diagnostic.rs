@@ -8,11 +8,11 @@ pub struct Diagnostic {
     /// The file, as the user knows it.
     pub file: String,
     /// The line, from 1; 0 if it is about the file as a whole.
-    pub line: usize,
+    pub line: u32,
     /// The column, from 1, in Unicode scalar values; 0 like `line`.
-    pub column: usize,
+    pub column: u32,
     /// How many characters are meant.
-    pub width: usize,
+    pub width: u32,
     /// The rule that is broken, a stable word such as `unknown-key`.
     pub code: &'static str,
     /// What is wrong.
@@ -20,7 +20,7 @@ pub struct Diagnostic {
     /// What to do about it.
     pub help: Option<String>,
     /// The text of the line.
-    pub source: Option<String>,
+    pub source: Option<Box<str>>,
 }
 
 /// Longer lines are cut to a window of this many characters around the place that is meant.
@@ -58,7 +58,7 @@ impl Diagnostic {
             line: place.line,
             column: place.column,
             width: place.width,
-            source: place.line.checked_sub(1).and_then(|n| text.lines().nth(n)).map(str::to_owned),
+            source: place.line.checked_sub(1).and_then(|n| text.lines().nth(n as usize)).map(Into::into),
             ..Self::whole_file(file, code, message)
         }
     }
@@ -88,8 +88,8 @@ impl Diagnostic {
         let number = self.line.to_string();
         let pad = " ".repeat(number.len());
         let column = self.column.max(1);
-        let (shown, at) = window(source, column - 1);
-        let width = self.width.clamp(1, shown.chars().count().saturating_sub(at).max(1));
+        let (shown, at) = window(source, column as usize - 1);
+        let width = (self.width as usize).clamp(1, shown.chars().count().saturating_sub(at).max(1));
         let carets = "^".repeat(width);
         out.push_str(&format!("{pad}{blue}┌─{reset} {file}:{}:{column}\n", self.line));
         out.push_str(&format!("{pad}{blue}│{reset}\n"));
@@ -112,11 +112,19 @@ impl std::error::Error for Diagnostic {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// From 1.
-    pub line: usize,
+    pub line: u32,
     /// From 1, in Unicode scalar values.
-    pub column: usize,
+    pub column: u32,
     /// In Unicode scalar values.
-    pub width: usize,
+    pub width: u32,
+}
+
+impl Place {
+    /// From counts; what does not fit is cut, since no input file is that large.
+    pub(crate) fn new(line: usize, column: usize, width: usize) -> Self {
+        let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Self { line: small(line), column: small(column), width: small(width) }
+    }
 }
 
 /// The part of a line that is shown, and where in it the place is.

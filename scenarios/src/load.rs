@@ -117,7 +117,7 @@ pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
     }
     String::from_utf8(bytes).map_err(|e| {
         let before = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
-        let line = before.matches('\n').count() + 1;
+        let line = Place::new(before.matches('\n').count() + 1, 1, 1).line;
         Diagnostic { line, column: 1, ..Diagnostic::whole_file(name(), "not-utf8", "the file is not UTF-8") }
     })
 }
@@ -160,8 +160,8 @@ fn explain(
 ) -> Diagnostic {
     let error = error.without_snippet();
     let place = error.location().map(|at| Place {
-        line: usize::try_from(at.line()).unwrap_or_default(),
-        column: usize::try_from(at.column()).unwrap_or_default(),
+        line: u32::try_from(at.line()).unwrap_or_default(),
+        column: u32::try_from(at.column()).unwrap_or_default(),
         width: 1,
     });
     let path = place.and_then(|at| tree.path_at(at.line, at.column));

@@ -115,11 +115,11 @@ impl Node {
     }
 
     /// The path of the key or value that starts at this line and column.
-    pub(crate) fn path_at(&self, line: usize, column: usize) -> Option<Path> {
+    pub(crate) fn path_at(&self, line: u32, column: u32) -> Option<Path> {
         self.search(line, column, &Path::default())
     }
 
-    fn search(&self, line: usize, column: usize, here: &Path) -> Option<Path> {
+    fn search(&self, line: u32, column: u32, here: &Path) -> Option<Path> {
         let is = |place: &Place| place.line == line && place.column == column;
         match &self.kind {
             Kind::Scalar => is(&self.place).then(|| here.clone()),
@@ -147,7 +147,7 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Node, Diagnostic> {
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|e| {
             let marker = e.marker();
-            let place = Place { line: marker.line(), column: marker.col() + 1, width: 1 };
+            let place = Place::new(marker.line(), marker.col() + 1, 1);
             Diagnostic::at(file, text, place, "yaml", e.info().to_string())
         })?;
         let place = place_of(text, &span);
@@ -231,14 +231,14 @@ fn place_of(text: &str, span: &Span) -> Place {
     // Only what stands on one line is underlined as a whole.
     let slice = span.slice(text).unwrap_or_default();
     let width = slice.lines().next().unwrap_or_default().trim_end().chars().count().max(1);
-    Place { line: span.start.line(), column: span.start.col() + 1, width }
+    Place::new(span.start.line(), span.start.col() + 1, width)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> (&'static str, usize, usize) {
+    fn refused(text: &str) -> (&'static str, u32, u32) {
         let e = read("f.yaml", text).unwrap_err();
         (e.code, e.line, e.column)
     }
