@@ -573,10 +573,24 @@ impl Connection {
         arguments: Map<String, Value>,
         options: RequestOptions,
     ) -> Result<CallResult, Error> {
+        self.call_reporting(tool, arguments, options, None).await
+    }
+
+    /// Calls a tool, with options, and reports progress.
+    ///
+    /// # Errors
+    /// As [`Connection::call`].
+    pub async fn call_reporting(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+    ) -> Result<CallResult, Error> {
         if self.inner.lists().stale.contains(&ListKind::Tools) {
             self.list(ListKind::Tools).await?;
         }
-        let json = self.start_call(tool, arguments, options, None).wait().await?;
+        let json = self.start_call(tool, arguments, options, progress).wait().await?;
         Ok(CallResult { json })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::connection::{CallResult, Client, Connection, Entry, Target};
 use crate::core::{ListKind, RequestOptions};
+use crate::engine::ProgressCallback;
 use crate::error::Error;
 use crate::naming::RawName;
 use crate::settings::RestartTrigger;
@@ -89,6 +90,8 @@ impl Slot {
                 Ok(_) => Ok(connection),
                 // A server without tools is a server all the same.
                 Err(error) if error.kind() == FailureKind::Refused => Ok(connection),
+                // Nor does a list that can't be read concern anything but tools; whoever asks for them meets it again.
+                Err(_) if connection.closed().is_none() => Ok(connection),
                 Err(error) => {
                     connection.close().await;
                     Err(error)
@@ -245,6 +248,20 @@ impl Host {
         arguments: Map<String, Value>,
         options: RequestOptions,
     ) -> Result<CallResult, Error> {
+        self.call_reporting(name, arguments, options, None).await
+    }
+
+    /// Calls a tool by its composed name, with options, and reports progress.
+    ///
+    /// # Errors
+    /// As [`Host::call`].
+    pub async fn call_reporting(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+    ) -> Result<CallResult, Error> {
         let by_name: HashMap<String, (String, String)> =
             self.tools().into_iter().map(|t| (t.name, (t.server, t.tool.key))).collect();
         let Some((server, tool)) = by_name.get(name) else {
@@ -258,11 +275,11 @@ impl Host {
             None if policy.trigger == RestartTrigger::Never => return Err(slot.why()),
             None => slot.revive(client).await?,
         };
-        let mut result = connection.call_with(tool, arguments.clone(), options).await;
+        let mut result = connection.call_reporting(tool, arguments.clone(), options, progress.clone()).await;
         if result.is_err() && connection.closed().is_some() && policy.trigger == RestartTrigger::FailingCall {
             let revived = slot.revive(client).await;
             if let (true, Ok(connection)) = (policy.retry_call, &revived) {
-                result = connection.call_with(tool, arguments, options).await;
+                result = connection.call_reporting(tool, arguments, options, progress).await;
             }
         }
         if result.is_ok() {
