@@ -131,7 +131,10 @@ mod tests {
 
     #[test]
     fn finds_duplicates_at_every_depth_and_only_those() {
-        assert_eq!(duplicate_keys(r#"{"id":1,"a":{"b":[{"c":1},{"c":2,"c":3}]},"id":2}"#), ["/a/b/1/c", "/id"]);
+        assert_eq!(
+            duplicate_keys(r#"{"id":1,"a":{"b":[{"c":1},{"c":2,"c":3}]},"id":2}"#),
+            ["/a/b/1/c", "/id"]
+        );
         assert!(duplicate_keys(r#"{"a":{"x":1},"b":{"x":1},"c":[{},{}]}"#).is_empty());
     }
 

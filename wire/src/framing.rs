@@ -54,7 +54,11 @@ impl Lines {
     pub fn next_line(&mut self) -> Result<Option<Line>, LineTooLong> {
         let Some(offset) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') else {
             self.searched = self.buffer.len();
-            return if self.searched > self.limit { Err(LineTooLong { limit: self.limit }) } else { Ok(None) };
+            return if self.searched > self.limit {
+                Err(LineTooLong { limit: self.limit })
+            } else {
+                Ok(None)
+            };
         };
         let end = self.searched + offset;
         if end > self.limit {

@@ -81,7 +81,9 @@ impl fmt::Display for Revision {
 
 /// A text that names no released revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no released revision; known are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28")]
+#[error(
+    "`{0}` is no released revision; known are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28"
+)]
 pub struct UnknownRevision(pub String);
 
 impl FromStr for Revision {

@@ -109,7 +109,14 @@ pub struct EventTooLong {
 impl SseReader {
     /// `limit` is the longest event accepted, in bytes.
     pub fn new(limit: usize) -> Self {
-        Self { line: Vec::new(), after_cr: false, at_start: true, event: SseEvent::default(), dirty: false, limit }
+        Self {
+            line: Vec::new(),
+            after_cr: false,
+            at_start: true,
+            event: SseEvent::default(),
+            dirty: false,
+            limit,
+        }
     }
 
     /// Takes in a chunk and returns what it completed.
@@ -193,7 +200,9 @@ mod tests {
 
     #[test]
     fn reads_what_the_standard_describes() {
-        let items = read(&[b"\xef\xbb\xbf: hi\ndata: a\ndata:b\nid: 7\nretry: 500\nretry: x\nnonsense: 1\n\ndata\n\n"]);
+        let items = read(&[
+            b"\xef\xbb\xbf: hi\ndata: a\ndata:b\nid: 7\nretry: 500\nretry: x\nnonsense: 1\n\ndata\n\n",
+        ]);
         assert_eq!(
             items,
             [

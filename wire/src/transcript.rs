@@ -423,6 +423,9 @@ mod tests {
             r#"{"n":1,"at_us":12,"server":"s","incarnation":1,"what":{"kind":"line","direction":"received","text":"{}","carriage_return":true}}"#
         );
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
-        assert!(serde_json::from_str::<Event>(r#"{"n":1,"at_us":1,"what":{"kind":"stdin-closed"},"x":1}"#).is_err());
+        assert!(
+            serde_json::from_str::<Event>(r#"{"n":1,"at_us":1,"what":{"kind":"stdin-closed"},"x":1}"#)
+                .is_err()
+        );
     }
 }

@@ -2,10 +2,14 @@ use crate::support::{
     Exchange, Server, args, init_result, init_result_of, settings, text_result, tools_result,
 };
 use serde_json::{Value, json};
-use sparring_client::{Client, Connection, Event, HttpTarget, ListKind, RequestOptions, Settings, Target};
+use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose, SystemHttp};
+use sparring_client::{
+    Callbacks, Client, Connection, Declared, ElicitAnswer, Elicitation, Event, HttpClient, HttpTarget,
+    ListChangedPolicy, ListKind, RequestOptions, RpcError, Settings, Target,
+};
 use sparring_wire::transcript::FailureKind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 async fn connect(server: &Server) -> Connection {
@@ -519,4 +523,150 @@ async fn structured_content_is_checked_against_the_schema() {
     };
     let invalid = Some(FailureKind::Invalid);
     assert_eq!(outcomes, [None, invalid, invalid, None, None]);
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_each_session_at_once_is_no_loop() {
+    let server = Server::start(|mut x| {
+        Box::pin(async move {
+            match x.request.header("mcp-session-id") {
+                Some(_) => x.status(404).await,
+                None => x.good().await,
+            }
+        })
+    })
+    .await;
+    let connection = connect(&server).await;
+    assert_eq!(call(&connection, "x").await.unwrap_err().code(), Some(404));
+    server.log.wait("POST notifications/initialized", 2).await;
+    connection.close().await;
+    assert!(server.log.of("POST initialize").len() <= 3, "{:?}", server.log.words());
+}
+
+#[tokio::test]
+async fn a_flood_of_changes_leads_to_few_fetches() {
+    let server = Server::start(|mut x| {
+        Box::pin(async move {
+            match x.request.word().as_str() {
+                "GET" => {
+                    x.open_stream(&[]).await;
+                    x.log.wait("POST tools/list", 1).await;
+                    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+                    for _ in 0..200 {
+                        x.event(None, changed).await;
+                    }
+                    x.event(None, r#"{"jsonrpc":"2.0","id":"last","method":"ping"}"#).await;
+                    x.hang().await;
+                }
+                // Answered only after the flood was seen whole.
+                "POST tools/list" if x.nth > 0 => {
+                    x.log.wait("POST", 1).await;
+                    x.good().await;
+                }
+                _ => x.good().await,
+            }
+        })
+    })
+    .await;
+    let connection = connect(&server).await;
+    let mut events = connection.events();
+    connection.tools().await.unwrap();
+    for _ in 0..2 {
+        while !matches!(events.next().await.unwrap(), Event::Refetched { .. }) {}
+    }
+    connection.close().await;
+    assert_eq!(server.log.of("POST tools/list").len(), 3);
+}
+
+#[tokio::test]
+async fn a_changed_list_can_wait_for_its_next_use_or_be_ignored() {
+    for (policy, lists) in [(ListChangedPolicy::BeforeNextUse, 2), (ListChangedPolicy::Ignore, 1)] {
+        let server = Server::start(|mut x| {
+            Box::pin(async move {
+                match x.request.word().as_str() {
+                    "POST ping" => {
+                        x.open_stream(&[]).await;
+                        x.event(None, r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#)
+                            .await;
+                        let id = x.request.id();
+                        x.event(None, &json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string()).await;
+                    }
+                    _ => x.good().await,
+                }
+            })
+        })
+        .await;
+        let connection = connect_with(&server, Settings { list_changed: policy, ..settings() }).await;
+        connection.tools().await.unwrap();
+        connection.ping().await.unwrap();
+        assert_eq!(server.log.of("POST tools/list").len(), 1);
+        call(&connection, "x").await.unwrap();
+        connection.known(ListKind::Tools).await.unwrap();
+        assert_eq!(server.log.of("POST tools/list").len(), lists, "{policy:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_is_an_internal_error_for_the_server() {
+    struct Clumsy;
+    #[async_trait::async_trait]
+    impl Callbacks for Clumsy {
+        async fn elicit(&self, _: &str, request: Elicitation) -> Result<ElicitAnswer, RpcError> {
+            panic!("on purpose: {}", request.message);
+        }
+    }
+    let server = Server::start(|mut x| {
+        Box::pin(async move {
+            match x.request.word().as_str() {
+                "POST tools/call" => {
+                    x.open_stream(&[]).await;
+                    let form = json!({"message": "m", "requestedSchema": {"type": "object"}});
+                    let ask =
+                        json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": form});
+                    x.event(None, &ask.to_string()).await;
+                    x.log.wait("POST", 1).await;
+                    let id = x.request.id();
+                    x.event(None, &text_result(&id, "on").to_string()).await;
+                }
+                _ => x.good().await,
+            }
+        })
+    })
+    .await;
+    let settings = Settings { declare: Declared::all(), ..settings() };
+    let client = Client::builder(settings).callbacks(Arc::new(Clumsy)).build();
+    let connection = client.connect("s", &server.target()).await.unwrap();
+    assert_eq!(call(&connection, "x").await.unwrap(), "on");
+    assert_eq!(server.log.of("POST")[0].json()["error"]["code"], -32603);
+}
+
+#[tokio::test]
+async fn all_http_goes_through_the_seam_and_no_socket_outlives_the_connection() {
+    struct Spy {
+        inner: SystemHttp,
+        seen: Mutex<Vec<(Purpose, String)>>,
+    }
+    #[async_trait::async_trait]
+    impl HttpClient for Spy {
+        async fn send(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+            assert_eq!(&*request.server, "s");
+            self.seen.lock().unwrap().push((request.purpose, request.method.clone()));
+            request.headers.push(("X-Spy".into(), "1".into()));
+            self.inner.send(request).await
+        }
+    }
+    let server = Server::start(|mut x| Box::pin(async move { x.good().await })).await;
+    let spy = Arc::new(Spy { inner: SystemHttp::new().unwrap(), seen: Mutex::default() });
+    let client = Client::builder(settings()).http(Arc::clone(&spy) as Arc<dyn HttpClient>).build();
+    let connection = client.connect("s", &server.target()).await.unwrap();
+    call(&connection, "x").await.unwrap();
+    server.log.wait("GET", 1).await;
+    connection.close().await;
+    let seen = spy.seen.lock().unwrap().clone();
+    assert_eq!(seen.len(), 5);
+    for wanted in [(Purpose::McpPost, "POST"), (Purpose::McpGet, "GET"), (Purpose::McpDelete, "DELETE")] {
+        assert!(seen.contains(&(wanted.0, wanted.1.to_owned())), "{wanted:?}");
+    }
+    assert!(server.log.all().iter().all(|r| r.header("x-spy") == Some("1")));
+    assert_eq!(Arc::strong_count(&spy), 2, "the client of the connection is still in use");
 }

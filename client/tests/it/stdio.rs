@@ -1,8 +1,10 @@
 use crate::support::{args, settings};
+use sparring_client::stdio::{Exit, Signal, SpawnSpec, SystemLauncher};
 use sparring_client::{
     Callbacks, Client, Connection, EnvPolicy, Error, Event, HttpTarget, MessageFilter, Settings, StdioTarget,
     Target,
 };
+use sparring_client::{Launcher, ServerProcess};
 use sparring_wire::transcript::FailureKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -264,4 +266,65 @@ async fn a_silent_server_is_a_timeout_and_is_ended() {
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     let unused = Target::Http(HttpTarget::default());
     assert!(Client::new(quick()).connect("x", &unused).await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_read_is_ended_all_the_same() {
+    let connection = connect(&[("CALL", "while :; do sleep 0.01; done")]).await;
+    let big = "x".repeat(1 << 20);
+    let calls: Vec<_> = (0..3)
+        .map(|_| connection.start_call("echo", args(&big), sparring_client::RequestOptions::default(), None))
+        .collect();
+    connection.close().await;
+    for call in calls {
+        assert_eq!(call.wait().await.unwrap_err().kind(), FailureKind::Closed);
+    }
+}
+
+#[tokio::test]
+async fn processes_can_be_wrapped() {
+    /// Never closes stdin, and remembers the signals.
+    struct Rude(Arc<Mutex<Vec<Signal>>>);
+    struct RudeProcess(Box<dyn ServerProcess>, Arc<Mutex<Vec<Signal>>>);
+    impl Launcher for Rude {
+        fn spawn(&self, spec: &SpawnSpec) -> std::io::Result<Box<dyn ServerProcess>> {
+            let mut spec = spec.clone();
+            spec.env.push(("CALL".into(), "text wrapped".into()));
+            Ok(Box::new(RudeProcess(SystemLauncher.spawn(&spec)?, Arc::clone(&self.0))))
+        }
+    }
+    #[async_trait::async_trait]
+    impl ServerProcess for RudeProcess {
+        fn id(&self) -> Option<u32> {
+            self.0.id()
+        }
+        async fn write(&self, bytes: &[u8]) -> std::io::Result<()> {
+            self.0.write(bytes).await
+        }
+        async fn read(&self) -> std::io::Result<Vec<u8>> {
+            self.0.read().await
+        }
+        async fn read_stderr(&self) -> std::io::Result<Vec<u8>> {
+            self.0.read_stderr().await
+        }
+        async fn close_stdin(&self) {}
+        fn signal(&self, signal: Signal) -> std::io::Result<()> {
+            self.1.lock().unwrap().push(signal);
+            self.0.signal(signal)
+        }
+        fn group_alive(&self) -> bool {
+            self.0.group_alive()
+        }
+        async fn wait(&self) -> std::io::Result<Exit> {
+            self.0.wait().await
+        }
+    }
+    let signals = Arc::new(Mutex::new(Vec::new()));
+    let mut settings = quick();
+    settings.stdio.close_wait = Duration::from_millis(50);
+    let client = Client::builder(settings).launcher(Arc::new(Rude(Arc::clone(&signals)))).build();
+    let connection = client.connect("sh", &target(&[])).await.unwrap();
+    assert_eq!(connection.call("echo", args("x")).await.unwrap().text(), "wrapped");
+    connection.close().await;
+    assert_eq!(*signals.lock().unwrap(), [Signal::Terminate]);
 }
