@@ -300,7 +300,8 @@ fn single(object: &Map<String, Value>, faults: &mut Vec<Fault>) -> Envelope {
         faults.push(Fault::Mixed);
     }
     for key in object.keys() {
-        if !known.contains(&key.as_str()) && !(kinds > 1 && matches!(key.as_str(), "result" | "error")) {
+        let mixed = kinds > 1 && matches!(key.as_str(), "result" | "error");
+        if !mixed && !known.contains(&key.as_str()) {
             faults.push(Fault::UnknownMember(key.clone()));
         }
     }

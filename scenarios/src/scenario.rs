@@ -1,0 +1,417 @@
+//! A scenario file as types.
+
+use crate::op::{self, Op};
+use crate::pattern::Pattern;
+use serde::{Deserialize, Serialize, de};
+use sparring_mock_servers::script::ServerScript;
+use sparring_wire::{Revision, Transport};
+use std::collections::BTreeMap;
+
+/// A scenario: what the servers do, what the client is made to do, and what must be seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its id: lower-case words with dots and dashes, such as `http.session.lost-is-reopened`. Never reused.
+    pub scenario: String,
+    /// Goes up when a verdict may change.
+    pub version: u32,
+    /// What happens, in a sentence or two.
+    pub about: String,
+    /// Where it applies.
+    #[serde(default, rename = "where")]
+    pub applies: Applies,
+    /// The scenario that differs in one thing, where the good outcome is expected. Needed if a check has `never`.
+    #[serde(default)]
+    pub twin: Option<String>,
+    /// The name by which the official conformance framework's drivers know this conversation.
+    #[serde(default)]
+    pub official: Option<String>,
+    /// The only server; it is called `server`.
+    #[serde(default)]
+    pub server: Option<ServerScript>,
+    /// Several servers by name, instead of `server`.
+    #[serde(default)]
+    pub servers: BTreeMap<String, ServerScript>,
+    /// What the client is made to do, in order.
+    pub drive: Vec<Step>,
+    /// The checks.
+    pub judge: Vec<Check>,
+    /// How long a case may take, in milliseconds; 10,000 by default. Not a judgement: a case that runs into it has the
+    /// verdict `timeout`.
+    #[serde(default)]
+    pub deadline_ms: Option<u64>,
+}
+
+/// Where a scenario applies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Applies {
+    /// Transports; `[stdio, http]` by default.
+    pub transports: Vec<Transport>,
+    /// Revisions: one (`2025-11-25`), a range (`2025-03-26..2025-11-25`, both ends included), or an open one
+    /// (`2025-06-18..`). By default all with a handshake.
+    pub revisions: Option<String>,
+    /// Features of the driver without which the case cannot be driven (see [`crate::op::FEATURES`]). The operations
+    /// follow from `drive`.
+    pub needs: Vec<String>,
+    /// Promises that the profile must have made, for scenarios that check only these: by id, or by id and value as a
+    /// profile has it (`naming.max_len = 64`). A profile without them makes the case not applicable.
+    pub promises: Vec<String>,
+}
+
+/// A step: what the harness does next. In a file: one of the operations as a key (`- call: { tool: echo }`) or
+/// `wait_for`, and beside it the other members of this type.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StepForm", into = "StepForm")]
+pub struct Step {
+    /// What to do.
+    pub action: StepAction,
+    /// `as`: the label by which checks and other steps name it; by default the operation's name (and `-2`, `-3`… if
+    /// that is taken, see [`Scenario::labels`]).
+    pub label: Option<String>,
+    /// Start it and go on with the next step; `await` waits for it.
+    pub background: bool,
+    /// What is expected of the operation. A step that ends otherwise ends the drive, and a monitor says so.
+    pub expect: StepExpectation,
+    /// Wait no longer than this for the step, in milliseconds; then its outcome is `pending` and the drive goes on.
+    pub give_up_ms: Option<u64>,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StepAction {
+    /// Hand an operation to the driver.
+    Op(Box<Op>),
+    /// Wait until an event like this has been seen, counting those seen already.
+    WaitFor(Box<Pattern>),
+}
+
+macro_rules! step_form {
+    ($($field:ident: $arguments:ty => $variant:ident),* $(,)?) => {
+        /// A step as it stands in a file.
+        #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        struct StepForm {
+            #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
+            label: Option<String>,
+            background: bool,
+            expect: StepExpectation,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            give_up_ms: Option<u64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            wait_for: Option<Pattern>,
+            $(
+                #[serde(deserialize_with = "arguments", skip_serializing_if = "Option::is_none")]
+                $field: Option<$arguments>,
+            )*
+        }
+
+        impl StepForm {
+            fn action(self) -> Result<StepAction, String> {
+                let mut found = Vec::new();
+                if let Some(pattern) = self.wait_for {
+                    found.push(StepAction::WaitFor(Box::new(pattern)));
+                }
+                $(
+                    if let Some(arguments) = self.$field {
+                        found.push(StepAction::Op(Box::new(Op::$variant(arguments))));
+                    }
+                )*
+                match (found.pop(), found.pop()) {
+                    (Some(only), None) => Ok(only),
+                    (None, _) => Err("a step needs an operation (open, call, …) or `wait_for`".to_owned()),
+                    (Some(_), Some(_)) => Err("a step has only one operation".to_owned()),
+                }
+            }
+
+            fn set(&mut self, action: StepAction) {
+                match action {
+                    StepAction::WaitFor(pattern) => self.wait_for = Some(*pattern),
+                    StepAction::Op(op) => match *op {
+                        $(Op::$variant(arguments) => self.$field = Some(arguments),)*
+                    },
+                }
+            }
+        }
+    };
+}
+
+step_form! {
+    open: op::Open => Open,
+    tools: op::Of => Tools,
+    call: op::Call => Call,
+    cancel: op::Cancel => Cancel,
+    r#await: op::StepRef => Await,
+    resources: op::Of => Resources,
+    templates: op::Of => Templates,
+    read: op::Read => Read,
+    subscribe: op::Read => Subscribe,
+    unsubscribe: op::Read => Unsubscribe,
+    prompts: op::Of => Prompts,
+    prompt: op::Prompt => Prompt,
+    complete: op::Complete => Complete,
+    set_level: op::SetLevel => SetLevel,
+    ping: op::Of => Ping,
+    set_roots: op::SetRoots => SetRoots,
+    close: op::Of => Close,
+}
+
+/// Arguments that may be left out: `- open:` is the operation with its defaults, not its absence.
+fn arguments<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Some(Option::<T>::deserialize(deserializer)?.unwrap_or_default()))
+}
+
+impl TryFrom<StepForm> for Step {
+    type Error = String;
+
+    fn try_from(form: StepForm) -> Result<Self, String> {
+        Ok(Self {
+            label: form.label.clone(),
+            background: form.background,
+            expect: form.expect,
+            give_up_ms: form.give_up_ms,
+            action: form.action()?,
+        })
+    }
+}
+
+impl From<Step> for StepForm {
+    fn from(step: Step) -> Self {
+        let mut form = Self {
+            label: step.label,
+            background: step.background,
+            expect: step.expect,
+            give_up_ms: step.give_up_ms,
+            ..Self::default()
+        };
+        form.set(step.action);
+        form
+    }
+}
+
+/// What is expected of a step, as far as going on with the drive is concerned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepExpectation {
+    /// It succeeds.
+    #[default]
+    Ok,
+    /// It fails.
+    Error,
+    /// It ends, one way or the other.
+    Any,
+}
+
+/// A check: what must be seen, in this scenario, for a requirement or a promise to be kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Check {
+    /// Its name, unique in the scenario; the check's id is `<scenario>/<check>`.
+    pub check: String,
+    /// The requirement of the catalogue. Exactly one of `requirement` and `promise`.
+    pub requirement: Option<String>,
+    /// The promise of the profile, by id or by id and value, such as `naming.max_len = 64`. A profile that does not
+    /// make it makes the check not applicable.
+    pub promise: Option<String>,
+    /// In words, what a good client does here, if the requirement's text does not say it well enough.
+    pub about: Option<String>,
+    /// The prerequisite event. The window of the check starts after it; if it is never seen the verdict is
+    /// `not-testable`.
+    pub after: Option<Pattern>,
+    /// The event that ends the window; the end of the transcript by default. With `expect` it must have been seen too,
+    /// if nothing was found before it.
+    pub until: Option<Pattern>,
+    /// One of these must be seen in the window. The first is ideal, the others are allowed. In a file a list of one
+    /// may be written without the brackets, here and in `never`, `are` and `killed_by`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub expect: Vec<Pattern>,
+    /// None of these may be seen in the window. Needs `after` and, in the scenario, `twin`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub never: Vec<Pattern>,
+    /// A number of events in the window.
+    pub count: Option<Count>,
+    /// Each event in the window that matches `of` must match one of `are`; at least one must be seen.
+    pub each: Option<Each>,
+    /// These must be seen in the window in this order (other events may come between).
+    pub order: Vec<Pattern>,
+    /// The time between two events.
+    pub spacing: Option<Spacing>,
+    /// Only on these transports; all of the scenario's by default.
+    pub transports: Vec<Transport>,
+    /// Only in these revisions, as in `where`.
+    pub revisions: Option<String>,
+    /// The mutants that fail this check.
+    #[serde(deserialize_with = "one_or_many")]
+    pub killed_by: Vec<String>,
+}
+
+/// How many events of a kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Count {
+    /// Events like this.
+    pub of: Pattern,
+    /// At least.
+    pub min: Option<u32>,
+    /// At most.
+    pub max: Option<u32>,
+}
+
+/// All events of a kind are such.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Each {
+    /// Events like this.
+    pub of: Pattern,
+    /// Are like one of these (heads may be left out: the head of `of` holds).
+    #[serde(deserialize_with = "one_or_many")]
+    pub are: Vec<Pattern>,
+}
+
+/// The time between two events; only for requirements and promises about time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spacing {
+    /// From the first event like this in the window…
+    pub from: Pattern,
+    /// …to the first event like this after it.
+    pub to: Pattern,
+    /// At least, in milliseconds; kept up to 20 ms.
+    pub min_ms: Option<u64>,
+    /// At most, in milliseconds; judged only if the machine was not overloaded, else `inconclusive`.
+    pub max_ms: Option<u64>,
+}
+
+/// A list, or one item without the brackets.
+fn one_or_many<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct OneOrMany<T>(std::marker::PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for OneOrMany<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("one item, or a list of them")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+            T::deserialize(de::value::StrDeserializer::new(text)).map(|one| vec![one])
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+            T::deserialize(de::value::MapAccessDeserializer::new(map)).map(|one| vec![one])
+        }
+
+        fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(item) = items.next_element()? {
+                all.push(item);
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_any(OneOrMany(std::marker::PhantomData))
+}
+
+impl Scenario {
+    /// The servers by name: `servers`, or the only one under the name `server`.
+    pub fn scripts(&self) -> BTreeMap<&str, &ServerScript> {
+        match &self.server {
+            Some(script) => BTreeMap::from([("server", script)]),
+            None => self.servers.iter().map(|(name, script)| (name.as_str(), script)).collect(),
+        }
+    }
+}
+
+impl Scenario {
+    /// The label of each step, in order: its own, or the operation's name made unique with `-2`, `-3`…
+    pub fn labels(&self) -> Vec<String> {
+        let mut labels: Vec<String> = Vec::with_capacity(self.drive.len());
+        for step in &self.drive {
+            let base = match (&step.label, &step.action) {
+                (Some(label), _) => label.as_str(),
+                (None, StepAction::Op(op)) => op.name(),
+                (None, StepAction::WaitFor(_)) => "wait",
+            };
+            let mut label = base.to_owned();
+            let mut count = 1;
+            while labels.contains(&label) {
+                count += 1;
+                label = format!("{base}-{count}");
+            }
+            labels.push(label);
+        }
+        labels
+    }
+}
+
+/// Reads `revisions` of [`Applies`] and [`Check`]: one, a closed range, or an open one.
+///
+/// # Errors
+/// A text that says what is wrong with it.
+pub fn parse_revisions(text: &str) -> Result<Vec<Revision>, String> {
+    let one = |part: &str| part.parse::<Revision>().map_err(|e| e.to_string());
+    let (from, to) = match text.split_once("..") {
+        None => {
+            let only = one(text)?;
+            (only, only)
+        }
+        Some((from, "")) => (one(from)?, Revision::ALL[Revision::ALL.len() - 1]),
+        Some(("", to)) => (Revision::ALL[0], one(to)?),
+        Some((from, to)) => (one(from)?, one(to)?),
+    };
+    if from > to {
+        return Err(format!("the range `{text}` is empty: {from} is newer than {to}"));
+    }
+    Ok(Revision::ALL.into_iter().filter(|r| (from..=to).contains(r)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(text: &str) -> Result<Step, String> {
+        serde_saphyr::from_str(text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_step_is_one_operation_with_or_without_arguments() {
+        let open = step("open:").unwrap();
+        assert_eq!(open.action, StepAction::Op(Box::new(Op::Open(op::Open::default()))));
+        let call =
+            step("{ call: { tool: echo, arguments: { text: no } }, as: first, background: true }").unwrap();
+        let StepAction::Op(op) = call.action else { panic!() };
+        let Op::Call(call) = *op else { panic!() };
+        assert_eq!(call.arguments.unwrap().0, serde_json::json!({"text": "no"}));
+        let json = step("call: { tool: add, arguments: '{\"a\": 1}' }").unwrap();
+        let StepAction::Op(op) = json.action else { panic!() };
+        let Op::Call(json) = *op else { panic!() };
+        assert_eq!(json.arguments.unwrap().0, serde_json::json!({"a": 1}));
+    }
+
+    #[test]
+    fn a_step_with_no_or_two_operations_or_a_typo_is_refused() {
+        assert!(step("background: true").unwrap_err().contains("needs an operation"));
+        assert!(step("{ open: , close: }").unwrap_err().contains("only one operation"));
+        assert!(step("cal: { tool: echo }").is_err());
+        assert!(step("call: { tool: echo, argumens: {} }").is_err());
+    }
+
+    #[test]
+    fn revisions_are_read_as_one_or_a_range() {
+        use Revision::*;
+        assert_eq!(parse_revisions("2025-06-18"), Ok(vec![V2025_06_18]));
+        assert_eq!(parse_revisions("2025-06-18..2025-11-25"), Ok(vec![V2025_06_18, V2025_11_25]));
+        assert_eq!(parse_revisions("2025-11-25.."), Ok(vec![V2025_11_25, V2026_07_28]));
+        assert!(parse_revisions("2025-11-25..2024-11-05").is_err());
+        assert!(parse_revisions("yesterday").is_err());
+    }
+}
