@@ -90,7 +90,11 @@ impl Peer {
     }
 
     fn last_id(&self) -> i64 {
-        self.sent.iter().rev().find_map(|m| m.get("method").and(m.get("id")).and_then(Value::as_i64)).unwrap()
+        self.sent
+            .iter()
+            .rev()
+            .find_map(|m| m.get("method").and_then(|_| m.get("id")).and_then(Value::as_i64))
+            .unwrap()
     }
 
     fn last(&self) -> &Value {
@@ -702,7 +706,7 @@ proptest! {
                     }
                 }
                 Step::Answer(n, how) => {
-                    let id = pick(n).unwrap_or(i64::from(n));
+                    let id = pick(n).unwrap_or_else(|| n.into());
                     let initializing = matches!(peer.session.phase, Phase::Initializing(t) if peer.session.by_id.get(&id) == Some(&t));
                     let message = if initializing { init_result(id, revision, json!({"tools": {}})) } else { answer(id) };
                     let text = match how % 4 {

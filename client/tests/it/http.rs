@@ -155,7 +155,7 @@ async fn a_failing_exchange_fails_its_request_and_no_other() {
                         &json,
                         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad"}}"#,
                     )
-                    .await
+                    .await;
                 }
                 _ => x.good().await,
             }
@@ -374,7 +374,7 @@ async fn what_answers_a_notification_does_not_matter() {
             Box::pin(async move {
                 match x.request.rpc().as_str() {
                     "notifications/initialized" => {
-                        x.reply(reply.0, &[("Content-Type", reply.1)], reply.2).await
+                        x.reply(reply.0, &[("Content-Type", reply.1)], reply.2).await;
                     }
                     _ => x.good().await,
                 }

@@ -299,8 +299,10 @@ async fn what_can_not_be_trusted_ends_the_flow() {
         (|w| w.server = json!({"registration_endpoint": null}), "no way to register"),
         (
             |w| {
-                w.missing =
-                    vec!["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
+                w.missing = vec![
+                    "/.well-known/oauth-protected-resource/mcp",
+                    "/.well-known/oauth-protected-resource",
+                ];
             },
             "no protected resource metadata",
         ),
