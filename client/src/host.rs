@@ -1,7 +1,7 @@
 //! Several servers under names, their tools under composed names, and restarts.
 
-use crate::connection::{CallResult, Client, Connection, Entry, Target};
-use crate::core::{ListKind, RequestOptions};
+use crate::connection::{CallOptions, CallResult, Client, Connection, Entry, Target};
+use crate::core::ListKind;
 use crate::error::Error;
 use crate::naming::RawName;
 use crate::settings::RestartTrigger;
@@ -232,7 +232,7 @@ impl Host {
     /// [`Error::Refused`] if no tool has that name; otherwise as [`Connection::call`]. A server that is down is
     /// started first, if the policy says so.
     pub async fn call(&self, name: &str, arguments: Map<String, Value>) -> Result<CallResult, Error> {
-        self.call_with(name, arguments, RequestOptions::default()).await
+        self.call_with(name, arguments, CallOptions::default()).await
     }
 
     /// Calls a tool by its composed name, with options.
@@ -243,8 +243,9 @@ impl Host {
         &self,
         name: &str,
         arguments: Map<String, Value>,
-        options: RequestOptions,
+        options: impl Into<CallOptions>,
     ) -> Result<CallResult, Error> {
+        let options = options.into();
         let by_name: HashMap<String, (String, String)> =
             self.tools().into_iter().map(|t| (t.name, (t.server, t.tool.key))).collect();
         let Some((server, tool)) = by_name.get(name) else {
@@ -258,7 +259,7 @@ impl Host {
             None if policy.trigger == RestartTrigger::Never => return Err(slot.why()),
             None => slot.revive(client).await?,
         };
-        let mut result = connection.call_with(tool, arguments.clone(), options).await;
+        let mut result = connection.call_with(tool, arguments.clone(), options.clone()).await;
         if result.is_err() && connection.closed().is_some() && policy.trigger == RestartTrigger::FailingCall {
             let revived = slot.revive(client).await;
             if let (true, Ok(connection)) = (policy.retry_call, &revived) {
