@@ -178,7 +178,15 @@ impl State {
         commands.close();
         let Self { link, status, asks, callers, .. } = self;
         drop((asks, callers));
-        link.close().await;
+        // What the server still says is read, so that it does not get stuck in a write instead of ending.
+        let closing = link.close();
+        tokio::pin!(closing);
+        loop {
+            tokio::select! {
+                () = &mut closing => break,
+                Some(_) = incoming.recv() => {}
+            }
+        }
         status.send_modify(|status| status.finished = true);
     }
 
