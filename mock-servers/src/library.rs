@@ -1,5 +1,10 @@
 //! The library of models: tools that scenarios name instead of spelling them out, and the byte pattern of blobs.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use sparring_wire::Revision;
+
 /// Names of the library's tools.
 ///
 /// - `echo`: returns its argument `text` as one text block;
@@ -32,4 +37,174 @@ pub const TOOLS: [&str; 12] = [
 pub fn bytes(length: u64) -> Vec<u8> {
     #[expect(clippy::cast_possible_truncation, reason = "the low byte is meant")]
     (0..length).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
+}
+
+/// A 1×1 PNG.
+const PNG: [u8; 67] = [
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00,
+    0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x06, 0x00, 0x00, 0x00, 0x1f, 0x15, 0xc4, 0x89, 0x00,
+    0x00, 0x00, 0x0a, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9c, 0x63, 0x00, 0x01, 0x00, 0x00, 0x05, 0x00, 0x01,
+    0x0d, 0x0a, 0x2d, 0xb4, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+];
+
+/// Eight samples of 8-bit mono silence, as a WAV file.
+fn wav() -> Vec<u8> {
+    let samples = [0x80_u8; 8];
+    let mut out = Vec::with_capacity(44 + samples.len());
+    out.extend_from_slice(b"RIFF");
+    out.extend_from_slice(&44_u32.to_le_bytes());
+    out.extend_from_slice(b"WAVEfmt ");
+    out.extend_from_slice(&16_u32.to_le_bytes());
+    out.extend_from_slice(&1_u16.to_le_bytes());
+    out.extend_from_slice(&1_u16.to_le_bytes());
+    out.extend_from_slice(&8000_u32.to_le_bytes());
+    out.extend_from_slice(&8000_u32.to_le_bytes());
+    out.extend_from_slice(&1_u16.to_le_bytes());
+    out.extend_from_slice(&8_u16.to_le_bytes());
+    out.extend_from_slice(b"data");
+    out.extend_from_slice(&8_u32.to_le_bytes());
+    out.extend_from_slice(&samples);
+    out
+}
+
+/// Base64 as MCP uses it: the standard alphabet, padded.
+pub fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+fn object_schema(properties: Value, required: &[&str]) -> Value {
+    let mut schema = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+/// The definition of a library tool as `tools/list` shows it in `revision`; `None` for a name that is not in [`TOOLS`].
+pub fn definition(name: &str, revision: Revision) -> Option<Value> {
+    let text = || object_schema(json!({"text": {"type": "string"}}), &["text"]);
+    let numbers = || object_schema(json!({"a": {"type": "number"}, "b": {"type": "number"}}), &["a", "b"]);
+    let nothing = || object_schema(json!({}), &[]);
+    let (description, input) = match name {
+        "echo" => ("Returns its text.", text()),
+        "slow" => ("Returns its text, when told to.", text()),
+        "add" => ("Adds two numbers.", numbers()),
+        "add_numbers" => ("Add two numbers together", numbers()),
+        "fail" => ("Always fails.", nothing()),
+        "image" => ("Returns an image.", nothing()),
+        "audio" => ("Returns a sound.", nothing()),
+        "embedded-text" => ("Returns an embedded text resource.", nothing()),
+        "embedded-blob" => ("Returns an embedded binary resource.", nothing()),
+        "blob-1mib" => ("Returns an embedded binary resource of 1 MiB.", nothing()),
+        "link" => ("Returns a resource link.", nothing()),
+        "empty" => ("Returns nothing.", nothing()),
+        _ => return None,
+    };
+    let mut tool = Map::new();
+    tool.insert("name".into(), name.into());
+    tool.insert("description".into(), description.into());
+    tool.insert("inputSchema".into(), input);
+    if name == "add" && revision >= Revision::V2025_06_18 {
+        tool.insert("outputSchema".into(), object_schema(json!({"sum": {"type": "number"}}), &["sum"]));
+    }
+    Some(Value::Object(tool))
+}
+
+fn text_result(text: impl Into<String>) -> Value {
+    json!({"content": [{"type": "text", "text": text.into()}]})
+}
+
+fn failed(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}], "isError": true})
+}
+
+/// The sum as JSON: an integer if both are and it fits.
+fn sum(arguments: &Value) -> Option<(&Value, &Value, Value)> {
+    let (a, b) = (&arguments["a"], &arguments["b"]);
+    let sum = match a.as_i64().zip(b.as_i64()).and_then(|(x, y)| x.checked_add(y)) {
+        Some(whole) => Value::from(whole),
+        None => serde_json::Number::from_f64(a.as_f64()? + b.as_f64()?).map(Value::Number)?,
+    };
+    Some((a, b, sum))
+}
+
+/// The result of calling a library tool in `revision`; `None` for a name that is not in [`TOOLS`]. Arguments that the
+/// tool can't work with give a result with `isError`.
+pub fn call(name: &str, arguments: &Value, revision: Revision) -> Option<Value> {
+    let embedded_blob = |uri: &str, length: u64| {
+        json!({"content": [{"type": "resource", "resource": {
+            "uri": uri, "mimeType": "application/octet-stream", "blob": base64(&bytes(length)),
+        }}]})
+    };
+    Some(match name {
+        "echo" | "slow" => match arguments.get("text") {
+            Some(Value::String(text)) => text_result(text.as_str()),
+            _ => failed("`text` has to be a string"),
+        },
+        "add" | "add_numbers" => match sum(arguments) {
+            Some((a, b, sum)) if name == "add_numbers" => {
+                text_result(format!("The sum of {a} and {b} is {sum}"))
+            }
+            Some((_, _, sum)) => {
+                let mut result = text_result(sum.to_string());
+                if revision >= Revision::V2025_06_18 {
+                    result["structuredContent"] = json!({"sum": sum});
+                }
+                result
+            }
+            None => failed("`a` and `b` have to be numbers"),
+        },
+        "fail" => failed("this tool always fails"),
+        "image" => json!({"content": [{"type": "image", "data": base64(&PNG), "mimeType": "image/png"}]}),
+        "audio" if revision >= Revision::V2025_03_26 => {
+            json!({"content": [{"type": "audio", "data": base64(&wav()), "mimeType": "audio/wav"}]})
+        }
+        "audio" => text_result("a sound"),
+        "embedded-text" => json!({"content": [{"type": "resource", "resource": {
+            "uri": "mock://embedded/text", "mimeType": "text/plain", "text": "embedded text",
+        }}]}),
+        "embedded-blob" => embedded_blob("mock://embedded/blob", 256),
+        "blob-1mib" => embedded_blob("mock://embedded/blob-1mib", 1 << 20),
+        "link" if revision >= Revision::V2025_06_18 => json!({"content": [{
+            "type": "resource_link", "uri": "mock://linked", "name": "linked", "mimeType": "text/plain",
+        }]}),
+        "link" => text_result("mock://linked"),
+        "empty" => json!({"content": []}),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_of_the_library_has_a_definition_and_a_result() {
+        for revision in Revision::WITH_HANDSHAKE {
+            for name in TOOLS {
+                assert!(definition(name, revision).is_some(), "{name}");
+                assert!(call(name, &json!({"text": "x", "a": 1, "b": 2}), revision).is_some(), "{name}");
+            }
+        }
+        assert_eq!(definition("nope", Revision::V2025_06_18), None);
+    }
+
+    #[test]
+    fn blobs_contain_every_byte_and_have_no_short_period() {
+        let blob = bytes(1 << 16);
+        assert!((0..=255).all(|b| blob[..256].contains(&b)));
+        for period in [1, 2, 4, 256, 512, 4096] {
+            assert_ne!(blob[..period], blob[period..2 * period], "{period}");
+        }
+    }
+
+    #[test]
+    fn sums_stay_whole_where_they_can() {
+        let revision = Revision::V2025_06_18;
+        let sum = |a: Value, b: Value| call("add", &json!({"a": a, "b": b}), revision).unwrap();
+        assert_eq!(sum(json!(2), json!(3))["structuredContent"], json!({"sum": 5}));
+        assert_eq!(sum(json!(0.5), json!(1))["content"][0]["text"], "1.5");
+        assert!(sum(json!(i64::MAX), json!(1))["structuredContent"]["sum"].is_f64());
+        assert_eq!(sum(json!("2"), json!(3))["isError"], true);
+    }
 }

@@ -219,25 +219,31 @@ pub enum AnswerStyle {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthScript {
-    /// Where protected-resource metadata stands.
+    /// Where protected-resource metadata stands. 2025-03-26 does not know it: there it stands nowhere, and the
+    /// authorization server is at the origin of the endpoint, whatever is said here.
     pub resource_metadata: ResourceMetadataPlace,
+    /// How challenges are written.
+    pub challenge: ChallengeStyle,
     /// Where the authorization server's metadata stands.
     pub server_metadata: ServerMetadataPlace,
-    /// The issuer has this path, for example `/tenant1`.
+    /// The issuer has this path, for example `/tenant1`. Without meaning where the authorization server is at the
+    /// origin of the endpoint.
     pub issuer_path: Option<String>,
     /// `scope` of the 401 challenge.
     pub challenge_scope: Option<String>,
     /// `scopes_supported` of the protected-resource metadata.
     pub scopes_supported: Vec<String>,
-    /// Scopes that `tools/call` needs; a token without them is answered 403 `insufficient_scope`.
+    /// Scopes that `tools/call` needs, separated by spaces; a token without them is answered 403 `insufficient_scope`.
     pub call_scope: Option<String>,
-    /// Offer dynamic client registration. On unless a pre-registered client is given.
+    /// Offer no dynamic client registration.
     pub no_registration: bool,
     /// Accept client id metadata documents.
     pub client_id_metadata: bool,
     /// A client known beforehand.
     pub preregistered: Option<PreregisteredClient>,
-    /// `token_endpoint_auth_methods_supported`; `["none"]` by default.
+    /// `token_endpoint_auth_methods_supported`; by default `["client_secret_basic"]` if there is a pre-registered
+    /// client with a secret, else `["none"]`. A client that registers gets the method it asks for if it is here, else
+    /// the first.
     pub client_authentication: Vec<ClientAuthentication>,
     /// `expires_in` of access tokens in seconds; 3600 by default.
     pub expires_in: Option<u64>,
@@ -275,8 +281,24 @@ pub enum ResourceMetadataPlace {
     Root,
     /// At a place of its own that only the challenge names.
     HeaderOnly,
-    /// Nowhere (2025-03-26).
+    /// Nowhere (2025-03-26): the authorization server is at the origin of the endpoint.
     None,
+}
+
+/// How the challenges of 401 and 403 are written. All but `absent` are the same to a reader of RFC 9110.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChallengeStyle {
+    /// One field with one challenge.
+    #[default]
+    Plain,
+    /// One field in which other schemes come first, with commas, quotes and a look-alike inside quoted text; `bearer`
+    /// and names of parameters in other cases, spaces around `=`, a parameter that nobody knows.
+    Mixed,
+    /// Two fields, the first with another scheme.
+    TwoFields,
+    /// No `WWW-Authenticate` at all.
+    Absent,
 }
 
 /// Where the authorization server's metadata stands.
@@ -316,14 +338,23 @@ pub enum AuthFault {
     MissingState,
     /// The redirect carries the `iss` of another server.
     WrongIssuer,
+    /// The redirect lacks `iss`, although the metadata says that it is sent.
+    MissingIssuer,
     /// The metadata's `issuer` is another one.
     MetadataIssuer,
     /// Protected-resource metadata names another resource.
     WrongResource,
     /// Metadata lacks `code_challenge_methods_supported`.
     NoPkceMetadata,
-    /// Metadata offers only the `plain` method.
+    /// Metadata offers only the `plain` method. The server takes it, and S256 as ever.
     PlainPkceOnly,
+    /// The metadata's `authorization_endpoint` is a `file:` URL.
+    FileAuthorizationUrl,
+    /// The metadata's `authorization_endpoint` has a query that a shell would act on: it creates a file named
+    /// `sparring-shell-ran` in the working directory.
+    ShellAuthorizationUrl,
+    /// Each registration is refused with `invalid_redirect_uri`.
+    RegistrationRefused,
     /// The authorization endpoint answers `error=access_denied`.
     AccessDenied,
     /// The token endpoint answers `invalid_grant` to each authorization code.
@@ -332,6 +363,12 @@ pub enum AuthFault {
     InvalidRefresh,
     /// The endpoint answers 401 to every token.
     RejectsAllTokens,
+    /// The first authorization that asks for several scopes is granted without the last of them (which is allowed).
+    NarrowerGrant,
+    /// `tools/call` is answered 403 `insufficient_scope`, whatever the token's scopes are.
+    NeverEnoughScope,
+    /// Token answers lack `expires_in` (which is allowed).
+    NoExpiresIn,
     /// `token_type` is spelt `bearer`.
     LowerCaseTokenType,
     /// The refresh answer carries no new refresh token (which is allowed).

@@ -42,6 +42,11 @@ pub enum What {
     // ---- a stdio server, seen from inside ----
     /// The client spawned the server.
     ProcessStarted(Process),
+    /// The server started a process of its own, as its script says.
+    GrandchildStarted {
+        /// Its process id.
+        pid: u32,
+    },
     /// A line on the server's stdin (received) or stdout (sent).
     Line(LineSeen),
     /// The server wrote this many bytes to stderr.

@@ -1,0 +1,565 @@
+//! The server without its sockets, pipes and clocks: inputs go in, effects come out.
+//!
+//! [`ServerCore`] is a faithful server of its revision whose script's rules make exceptions. It is deterministic: the
+//! same script, seed and inputs give the same effects. The shells ([`crate::stdio`], [`crate::http`]) carry out the
+//! effects in order and feed in what happens.
+//!
+//! # Order of things
+//!
+//! An event (a message, a signal, an HTTP request) first has its own faithful side effects (a session is opened, a
+//! pending request is cancelled); then the first rule that matches runs, or the faithful answer is given; then holds
+//! that wait for such an event are counted down. So `hold_until: { on: tools/call }` lets the second call be answered
+//! before the first.
+//!
+//! A rule's `nth` counts all events that fit its `on`, `incarnation` and `params`, whichever rule took them.
+//!
+//! # What each word of a script does
+//!
+//! | word | where | what it comes to |
+//! | --- | --- | --- |
+//! | `default`, `respond`, `error`, `drop`, `hold_until`, `mangle`, `duplicate` | both | the answer to the request at hand; a second answer is marked as a scripted fault |
+//! | `delay_ms` | both | the rule's later actions wait; other messages are served meanwhile |
+//! | `notify`, `request`, `progress`, `batch` | both | on the stream of the request at hand; without one (or with `on_get_stream`) on the GET stream, kept until one is opened |
+//! | `add_tool`, `remove_tool`, `add_resource`, `remove_prompt` | both | the model changes, silently |
+//! | `announce` | both | list_changed, on the GET stream if the endpoint offers one |
+//! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
+//! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body` | HTTP | ignored over stdio, except that `stall` is `drop` there |
+//! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
+
+mod act;
+mod http;
+mod stdio;
+#[cfg(test)]
+mod tests;
+
+use crate::auth::AuthServer;
+use crate::model::{Model, RpcError};
+use crate::script::{Action, Rule, ServerScript, Trigger};
+use serde_json::{Value, json};
+use sparring_wire::framing::Line;
+use sparring_wire::jsonrpc::{self, Envelope, Fault, Id, Inspected, codes};
+use sparring_wire::transcript::{HttpRequest, What};
+use sparring_wire::{Revision, Transport};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use http::{Origins, endpoint_path};
+
+/// Something that happened to the server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// The process has started, or the first connection was accepted.
+    Start,
+    /// A line arrived on stdin.
+    Line(Line),
+    /// stdin ended.
+    Eof,
+    /// A signal arrived, such as `SIGTERM`. The shell has reported it.
+    Signal(&'static str),
+    /// An HTTP request arrived, whole, on the endpoint's listener.
+    Request(Box<HttpRequest>),
+    /// The client has gone away from this exchange before the server was done with it.
+    Gone {
+        /// Its number.
+        exchange: u64,
+    },
+    /// A timer set by [`Effect::Timer`] expired.
+    Timer(u64),
+}
+
+/// Something the shell has to do. Effects are carried out in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Report this to the transcript.
+    Observe(What),
+    /// Feed in [`Input::Timer`] with this number after this time.
+    Timer {
+        /// The timer's number.
+        id: u64,
+        /// The time from now.
+        after: Duration,
+    },
+    /// Start reading stdin.
+    StartReading,
+    /// Stop reading stdin, for good.
+    StopReading,
+    /// Write these bytes to stdout in one write.
+    Write(Vec<u8>),
+    /// Write this many bytes of text lines to stderr, and wait until that is done.
+    Stderr(u64),
+    /// Close stdout.
+    CloseStdout,
+    /// Start the grandchild.
+    StartGrandchild,
+    /// End the process with this code. Nothing follows.
+    Exit(i32),
+    /// End the process by this signal. Nothing follows.
+    Die(String),
+    /// Answer an exchange with a whole response.
+    Respond {
+        /// The exchange's number.
+        exchange: u64,
+        /// Status code.
+        status: u16,
+        /// Header fields.
+        headers: Vec<(String, String)>,
+        /// The body.
+        body: Vec<u8>,
+    },
+    /// Answer an exchange with the head of a streamed response.
+    Head {
+        /// The exchange's number.
+        exchange: u64,
+        /// Status code.
+        status: u16,
+        /// Header fields.
+        headers: Vec<(String, String)>,
+    },
+    /// Send these bytes on the streamed response, flushed.
+    Chunk {
+        /// The exchange's number.
+        exchange: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// End the streamed response.
+    End {
+        /// The exchange's number.
+        exchange: u64,
+    },
+    /// Reset the exchange's connection.
+    Reset {
+        /// The exchange's number.
+        exchange: u64,
+    },
+}
+
+/// Parked tasks beyond this many do not wait any more; a peer must not be able to grow memory without bound.
+const MAX_TASKS: usize = 10_000;
+
+/// The timer of `start_delay_ms`; tasks count from 1.
+const START_TIMER: u64 = 0;
+
+/// A scripted server, without I/O.
+#[derive(Debug)]
+pub struct ServerCore {
+    script: Arc<ServerScript>,
+    revision: Revision,
+    transport: Transport,
+    /// Which process of a stdio server this is, from 1.
+    incarnation: Option<u32>,
+    seed: u64,
+    now: Duration,
+    model: Model,
+    rule_counts: Vec<u32>,
+    tasks: BTreeMap<u64, Task>,
+    next_task: u64,
+    /// Ids of our own requests that are unanswered.
+    own_requests: Vec<Id>,
+    next_own_request: u64,
+    effects: Vec<Effect>,
+    ended: bool,
+    stdio: stdio::StdioState,
+    http: http::HttpState,
+}
+
+/// A request of the client's that awaits its answer.
+#[derive(Debug, Clone)]
+struct Pending {
+    id: Id,
+    method: String,
+    params: Option<Value>,
+    /// It came before `initialize`.
+    premature: bool,
+}
+
+/// The actions of a rule on one event, or the faithful answer to one request, as far as they have not run yet.
+#[derive(Debug)]
+struct Task {
+    id: u64,
+    scope: Scope,
+    request: Option<Pending>,
+    actions: VecDeque<Action>,
+    then: Then,
+    wait: Option<Wait>,
+    answered: bool,
+    /// The answer never comes.
+    dropped: bool,
+    /// The client cancelled the request: the faithful answer is not given any more.
+    cancelled: bool,
+    /// Answer 404 at the end, unless something else did.
+    expired: bool,
+}
+
+/// Where an event came from.
+#[derive(Debug, Clone, Default)]
+struct Scope {
+    exchange: Option<u64>,
+    session: Option<String>,
+    /// The stdio batch it is a member of.
+    batch: Option<u64>,
+}
+
+/// What follows when the actions are through.
+#[derive(Debug)]
+enum Then {
+    Nothing,
+    /// The faithful answer, if there was none.
+    Answer,
+    /// The HTTP request is looked into, if it was not answered.
+    Look(Box<HttpRequest>),
+    /// The process ends.
+    Exit(i32),
+}
+
+#[derive(Debug)]
+enum Wait {
+    Timer(Duration),
+    Until { on: Trigger, left: u32 },
+}
+
+/// A message of ours, ready to go out.
+#[derive(Debug, Clone)]
+struct Out {
+    text: String,
+    fault: bool,
+    /// It answers the request at hand.
+    answer: bool,
+    /// It is an error.
+    error: bool,
+}
+
+impl Out {
+    fn message(value: &Value, fault: bool) -> Self {
+        Self { text: value.to_string(), fault, answer: false, error: false }
+    }
+
+    fn answer(value: &Value, fault: bool) -> Self {
+        Self { text: value.to_string(), fault, answer: true, error: value.get("error").is_some() }
+    }
+}
+
+impl ServerCore {
+    /// The core of a stdio server; `incarnation` counts its processes from 1.
+    pub fn stdio(script: Arc<ServerScript>, revision: Revision, incarnation: u32, seed: u64) -> Self {
+        Self::new(script, revision, Transport::Stdio, Some(incarnation), seed, http::HttpState::default())
+    }
+
+    /// The core of a Streamable HTTP server.
+    pub fn http(
+        script: Arc<ServerScript>,
+        revision: Revision,
+        seed: u64,
+        origins: Origins,
+        auth: Option<AuthServer>,
+    ) -> Self {
+        Self::new(script, revision, Transport::Http, None, seed, http::HttpState::new(origins, auth))
+    }
+
+    fn new(
+        script: Arc<ServerScript>,
+        revision: Revision,
+        transport: Transport,
+        incarnation: Option<u32>,
+        seed: u64,
+        http: http::HttpState,
+    ) -> Self {
+        Self {
+            model: Model::new(&script, revision),
+            rule_counts: vec![0; script.rules.len()],
+            script,
+            revision,
+            transport,
+            incarnation,
+            seed,
+            now: Duration::ZERO,
+            tasks: BTreeMap::new(),
+            next_task: START_TIMER + 1,
+            own_requests: Vec::new(),
+            next_own_request: 1,
+            effects: Vec::new(),
+            ended: false,
+            stdio: stdio::StdioState::default(),
+            http,
+        }
+    }
+
+    /// Whether SIGTERM ends the process at once, without a look at the script.
+    pub fn dies_on_sigterm(&self) -> bool {
+        !self.script.process.ignore_sigterm && self.script.rules.iter().all(|r| r.on != Trigger::Sigterm)
+    }
+
+    /// Takes in what happened at `now` (the time since any fixed moment) and returns what to do.
+    pub fn handle(&mut self, now: Duration, input: Input) -> Vec<Effect> {
+        if self.ended {
+            return Vec::new();
+        }
+        self.now = self.now.max(now);
+        match input {
+            Input::Start => self.start(),
+            Input::Line(line) => self.line(&line),
+            Input::Eof => self.eof(),
+            Input::Signal(name) => self.signal(name),
+            Input::Request(request) => self.request(request),
+            Input::Gone { exchange } => self.gone(exchange),
+            Input::Timer(START_TIMER) => self.started(),
+            Input::Timer(id) => self.timer(id),
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        if !self.ended {
+            self.ended = matches!(effect, Effect::Exit(_) | Effect::Die(_));
+            self.effects.push(effect);
+        }
+    }
+
+    fn observe(&mut self, what: What) {
+        self.effect(Effect::Observe(what));
+    }
+
+    fn is_stdio(&self) -> bool {
+        self.transport == Transport::Stdio
+    }
+
+    fn start(&mut self) {
+        if self.is_stdio() && self.script.process.grandchild {
+            self.effect(Effect::StartGrandchild);
+        }
+        match self.script.process.start_delay_ms {
+            ms if self.is_stdio() && ms > 0 => {
+                self.effect(Effect::Timer { id: START_TIMER, after: Duration::from_millis(ms) });
+            }
+            _ => self.started(),
+        }
+    }
+
+    fn started(&mut self) {
+        if self.is_stdio() {
+            self.effect(Effect::StartReading);
+        }
+        self.event(&Trigger::Start, None, Scope::default(), None, Then::Nothing);
+    }
+
+    fn timer(&mut self, id: u64) {
+        if matches!(self.tasks.get(&id), Some(Task { wait: Some(Wait::Timer(_)), .. })) {
+            self.resume(id);
+        }
+    }
+
+    fn resume(&mut self, id: u64) {
+        if let Some(mut task) = self.tasks.remove(&id) {
+            task.wait = None;
+            self.run(task);
+        }
+    }
+
+    /// Deals with an event: the first rule that matches, then what follows it, then the holds that wait for it.
+    fn event(
+        &mut self,
+        trigger: &Trigger,
+        params: Option<&Value>,
+        scope: Scope,
+        request: Option<Pending>,
+        then: Then,
+    ) {
+        let first_new = self.next_task;
+        let actions = self.select(trigger, params);
+        self.next_task += 1;
+        if let Some(exchange) = scope.exchange {
+            self.enter(exchange);
+        }
+        self.run(Task {
+            id: first_new,
+            scope,
+            request,
+            actions: actions.unwrap_or_default(),
+            then,
+            wait: None,
+            answered: false,
+            dropped: false,
+            cancelled: false,
+            expired: false,
+        });
+        let mut due = Vec::new();
+        for (id, task) in self.tasks.range_mut(..first_new) {
+            if let Some(Wait::Until { on, left }) = &mut task.wait
+                && on == trigger
+            {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    due.push(*id);
+                }
+            }
+        }
+        for id in due {
+            self.resume(id);
+        }
+    }
+
+    /// The actions of the first rule that matches; counts the event for all.
+    fn select(&mut self, trigger: &Trigger, params: Option<&Value>) -> Option<VecDeque<Action>> {
+        let script = Arc::clone(&self.script);
+        let mut chosen: Option<(usize, &Rule)> = None;
+        for (position, rule) in script.rules.iter().enumerate() {
+            let fits = rule.on == *trigger
+                && rule.incarnation.is_none_or(|n| self.incarnation == Some(n))
+                && rule.params.as_ref().is_none_or(|p| params.is_some_and(|given| contains(given, &p.0)));
+            if !fits {
+                continue;
+            }
+            if let Some(count) = self.rule_counts.get_mut(position) {
+                *count = count.saturating_add(1);
+                if chosen.is_none() && rule.nth.is_none_or(|nth| nth == *count) {
+                    chosen = Some((position, rule));
+                }
+            }
+        }
+        let (position, rule) = chosen?;
+        let name =
+            rule.label.clone().unwrap_or_else(|| format!("{} (rule {})", rule.on.word(), position + 1));
+        self.observe(What::RuleFired { rule: name });
+        Some(rule.actions.iter().cloned().collect())
+    }
+
+    /// Deals with one message. `scope` says where it came from; it has no broken envelope.
+    fn message(&mut self, message: &Inspected, scope: Scope) {
+        match &message.envelope {
+            Envelope::Request { id: Some(id), method, params } => {
+                let known = self.note_request(method, &scope);
+                let request = Pending {
+                    id: id.clone(),
+                    method: method.clone(),
+                    params: params.clone(),
+                    premature: !known && method != "ping",
+                };
+                let trigger = Trigger::Method(method.clone());
+                self.event(&trigger, params.as_ref(), scope, Some(request), Then::Answer);
+            }
+            Envelope::Notification { method, params } => {
+                if method == "notifications/cancelled" {
+                    self.cancel(params.as_ref(), &scope);
+                }
+                let trigger = Trigger::Method(method.clone());
+                self.event(&trigger, params.as_ref(), scope, None, Then::Nothing);
+            }
+            Envelope::Result { id, result } => {
+                self.own_requests.retain(|own| Some(own) != id.as_ref());
+                self.event(&Trigger::Response, Some(result), scope, None, Then::Nothing);
+            }
+            Envelope::Error { id, .. } => {
+                self.own_requests.retain(|own| Some(own) != id.as_ref());
+                let error = message.value.as_ref().and_then(|v| v.get("error"));
+                self.event(&Trigger::Response, error, scope, None, Then::Nothing);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes `initialize`; whether the conversation is open.
+    fn note_request(&mut self, method: &str, scope: &Scope) -> bool {
+        let open = match &scope.session {
+            Some(session) => self.http.session_open(session),
+            None => &mut self.stdio.initialized,
+        };
+        *open |= method == "initialize";
+        *open
+    }
+
+    /// Drops the pending faithful answer to a cancelled request.
+    fn cancel(&mut self, params: Option<&Value>, scope: &Scope) {
+        let Some(id) = params.and_then(|p| p.get("requestId")).and_then(Id::from_value) else { return };
+        let pending = self.tasks.iter_mut().find(|(_, task)| {
+            task.scope.session == scope.session
+                && matches!(task.then, Then::Answer)
+                && !task.answered
+                && task.request.as_ref().is_some_and(|r| r.id == id && r.method != "initialize")
+        });
+        let Some((number, task)) = pending else { return };
+        // A script that waits for the cancellation wants the late answer.
+        if let Some(Wait::Until { on: Trigger::Method(method), .. }) = &task.wait
+            && method == "notifications/cancelled"
+        {
+            return;
+        }
+        task.cancelled = true;
+        let number = *number;
+        let explicit =
+            task.actions.iter().any(|a| a.answers() && !matches!(a, Action::Default | Action::HoldUntil(_)));
+        if !explicit && let Some(mut task) = self.tasks.remove(&number) {
+            task.actions.clear();
+            self.finish(task);
+        }
+    }
+
+    /// The faithful answer to a request.
+    fn faithful(&self, request: &Pending) -> Value {
+        let answer = if request.premature {
+            Err(RpcError::new(codes::INVALID_REQUEST, "the conversation has not been initialized"))
+        } else {
+            self.model.answer(&request.method, request.params.as_ref())
+        };
+        match answer {
+            Ok(result) => jsonrpc::result(&request.id, result),
+            Err(error) => jsonrpc::error(&request.id, error.code, &error.message, error.data),
+        }
+    }
+
+    /// The error that a message without a usable envelope is answered with.
+    fn broken_answer(&self, broken: &Broken) -> Option<Value> {
+        match &broken.id {
+            Some(id) => Some(jsonrpc::error(id, broken.code, &broken.message, None)),
+            // Earlier revisions have no valid form for an error without an id.
+            None if self.revision >= Revision::V2025_11_25 => {
+                Some(json!({"jsonrpc": "2.0", "error": {"code": broken.code, "message": broken.message}}))
+            }
+            None => None,
+        }
+    }
+}
+
+/// Why a message can't be dealt with.
+#[derive(Debug)]
+struct Broken {
+    code: i64,
+    message: String,
+    id: Option<Id>,
+    /// It claims to be a response: nobody is to be answered.
+    response: bool,
+}
+
+/// What is wrong with a single message, if it can't be dealt with. What any parser forgives is forgiven.
+fn broken(message: &Inspected) -> Option<Broken> {
+    let fatal = message.faults.iter().find(|fault| {
+        !matches!(
+            fault,
+            Fault::DuplicateKey(_)
+                | Fault::UnknownMember(_)
+                | Fault::ResultType
+                | Fault::ErrorCode
+                | Fault::ErrorMessage
+        )
+    })?;
+    let code = match fatal {
+        Fault::InvalidUtf8 | Fault::ByteOrderMark | Fault::InvalidJson(_) => codes::PARSE_ERROR,
+        _ => codes::INVALID_REQUEST,
+    };
+    Some(Broken {
+        code,
+        message: fatal.to_string(),
+        id: message.envelope.id().cloned().or_else(|| Id::from_value(message.value.as_ref()?.get("id")?)),
+        response: message.envelope.is_response(),
+    })
+}
+
+/// Whether `given` contains `wanted`: objects as a subset, everything else equal.
+fn contains(given: &Value, wanted: &Value) -> bool {
+    match (given, wanted) {
+        (Value::Object(given), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| given.get(key).is_some_and(|given| contains(given, wanted)))
+        }
+        _ => given == wanted,
+    }
+}

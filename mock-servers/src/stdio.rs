@@ -1,0 +1,68 @@
+//! The core as a child process of the client under test, and the harness's end of its side channel.
+//!
+//! The child is the running executable executed again with private arguments: [`run_if_mock`] has to be the first
+//! thing that `main` calls. A [`StdioMock`] writes the configuration that the child reads, and listens on loopback for
+//! what its processes report.
+//!
+//! # The side channel
+//!
+//! JSON Lines over TCP on 127.0.0.1. The child's first line is a [`Hello`] with the token of its configuration; the
+//! harness answers with a [`Welcome`]; every further line is a [`Report`]. Whoever loses the channel is to end: a mock
+//! whose harness has died kills itself, whatever its script says.
+
+mod child;
+mod host;
+
+use crate::script::ServerScript;
+use serde::{Deserialize, Serialize};
+use sparring_wire::Revision;
+use sparring_wire::transcript::What;
+
+pub use child::run_if_mock;
+pub use host::{StdioMock, StdioSpec};
+
+/// The private first argument of a mock's process; the second is the path of its configuration.
+const MOCK: &str = "__sparring-mock";
+/// The same for a mock's grandchild.
+const GRANDCHILD: &str = "__sparring-grandchild";
+
+/// What a child reads to find out what it is.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The harness's end of the side channel.
+    address: std::net::SocketAddr,
+    token: String,
+    revision: Revision,
+    seed: u64,
+    script: ServerScript,
+}
+
+/// The first line of a child.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    token: String,
+    pid: u32,
+    /// The incarnation of the mock whose grandchild this is.
+    grandchild_of: Option<u32>,
+}
+
+/// The harness's answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Welcome {
+    incarnation: u32,
+}
+
+/// An observation of the child's.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    /// CLOCK_MONOTONIC in microseconds.
+    at: u64,
+    what: What,
+}
+
+/// The longest line on stdin or on the side channel: a 16 MiB message, escaped.
+const MAX_LINE: usize = 16 << 20;
