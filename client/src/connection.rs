@@ -573,11 +573,17 @@ impl Connection {
         arguments: Map<String, Value>,
         options: RequestOptions,
     ) -> Result<CallResult, Error> {
+        self.refresh_stale_tools().await?;
+        let json = self.start_call(tool, arguments, options, None).wait().await?;
+        Ok(CallResult { json })
+    }
+
+    /// Lists the tools again if they are known to have changed.
+    pub(crate) async fn refresh_stale_tools(&self) -> Result<(), Error> {
         if self.inner.lists().stale.contains(&ListKind::Tools) {
             self.list(ListKind::Tools).await?;
         }
-        let json = self.start_call(tool, arguments, options, None).wait().await?;
-        Ok(CallResult { json })
+        Ok(())
     }
 
     /// Reads a resource: the result of `resources/read`.
