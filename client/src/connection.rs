@@ -96,7 +96,7 @@ impl ClientBuilder {
         backoff: Backoff
     );
 
-    /// How HTTP requests are made.
+    /// How HTTP requests are made. Without it, each connection has a [`SystemHttp`] of its own.
     #[must_use]
     pub fn http(mut self, http: Arc<dyn HttpClient>) -> Self {
         self.parts.http = Some(http);
@@ -113,11 +113,7 @@ impl ClientBuilder {
     /// The client.
     #[must_use]
     pub fn build(self) -> Client {
-        let mut parts = self.parts;
-        if parts.http.is_none() {
-            parts.http = SystemHttp::new().ok().map(|http| Arc::new(http) as Arc<dyn HttpClient>);
-        }
-        Client { parts: Arc::new(parts) }
+        Client { parts: Arc::new(self.parts) }
     }
 }
 
@@ -182,9 +178,11 @@ impl Client {
                 incoming_sender,
             )?),
             Target::Http(target) => {
-                let client = self.parts.http.clone();
-                let client =
-                    client.ok_or_else(|| Error::Start("the HTTP client could not be built".into()))?;
+                // One each, so that the end of the connection is the end of its sockets.
+                let client = match &self.parts.http {
+                    Some(client) => Arc::clone(client),
+                    None => Arc::new(SystemHttp::new().map_err(|error| Error::Start(error.to_string()))?),
+                };
                 let auth = settings.oauth.as_ref().map(|oauth| {
                     let auth = Authorizer::new(AuthorizerParts {
                         server: Arc::clone(&server),

@@ -263,6 +263,10 @@ pub struct Session {
     negotiated: Option<Negotiated>,
     /// Whether a handshake has succeeded before.
     reopening: bool,
+    /// Whether any request was answered in this session.
+    useful: bool,
+    /// Whether a ping of the client's own waits for its answer.
+    pinging: bool,
     next_id: i64,
     next_ticket: u64,
     requests: HashMap<Ticket, Request>,
@@ -299,6 +303,8 @@ impl Session {
             phase: Phase::Idle,
             negotiated: None,
             reopening: false,
+            useful: false,
+            pinging: false,
             next_id: 1,
             next_ticket: 1,
             requests: HashMap::new(),
@@ -348,6 +354,7 @@ impl Session {
             return;
         }
         self.heard = now;
+        self.useful = false;
         let params = json!({
             "protocolVersion": self.offer.as_str(),
             "capabilities": self.declared.to_json(self.offer),
@@ -454,25 +461,11 @@ impl Session {
         }
     }
 
-    /// The session is lost at the server (HTTP 404): a new handshake begins; the request with this id, which met
-    /// the loss, is sent once more after it.
+    /// The session is lost at the server (HTTP 404): a new handshake begins. The request with this id, which met the
+    /// loss, is sent once more after it.
     pub fn session_lost(&mut self, now: Duration, id: Option<&Id>) {
         if self.is_closed() {
             return;
-        }
-        if let Some(ticket) = id.and_then(|id| self.ticket_of(id)) {
-            let again = self.requests.get(&ticket).is_some_and(|r| r.purpose == Purpose::Caller && !r.resent);
-            if again {
-                self.unlink(ticket);
-                if let Some(request) = self.requests.get_mut(&ticket) {
-                    request.resent = true;
-                    request.id = None;
-                }
-                self.waiting.push_back(ticket);
-            } else {
-                let message = "the session is lost, again or during the handshake".to_owned();
-                self.conclude(now, ticket, Err(Error::Http { status: 404, message }));
-            }
         }
         if self.phase == Phase::Ready {
             for key in self.asks.clear() {
@@ -480,6 +473,34 @@ impl Session {
             }
             self.reopening = true;
             self.phase = Phase::Idle;
+        }
+        if let Some(id) = id {
+            self.send_again(now, id);
+        }
+        // A session that was lost before it was of any use is not opened anew unless somebody needs it, or a server
+        // that forgets at once would be asked without end.
+        if self.useful {
+            self.start(now);
+        }
+    }
+
+    /// This request met the loss of a session that was known already: it is sent once more, in the new one.
+    pub fn send_again(&mut self, now: Duration, id: &Id) {
+        let Some(ticket) = self.ticket_of(id) else { return };
+        let Some(request) = self.requests.get_mut(&ticket) else { return };
+        if request.purpose == Purpose::Initialize || request.resent {
+            let message = "the session is lost again".to_owned();
+            return self.conclude(now, ticket, Err(Error::Http { status: 404, message }));
+        }
+        request.resent = true;
+        self.unlink(ticket);
+        if let Some(request) = self.requests.get_mut(&ticket) {
+            request.id = None;
+        }
+        if self.phase == Phase::Ready {
+            self.send(ticket);
+        } else {
+            self.waiting.push_back(ticket);
             self.start(now);
         }
     }
@@ -528,6 +549,7 @@ impl Session {
                 ceiling: Some(self.timeouts.ping),
                 ..RequestOptions::default()
             };
+            self.pinging = true;
             let ticket = self.enter(now, Purpose::Ping, "ping", None, options);
             self.send(ticket);
         }
@@ -670,9 +692,11 @@ impl Session {
     }
 
     fn resolve(&mut self, ticket: Ticket, outcome: Result<Value, Error>) {
-        if let Some(request) = self.drop_request(ticket)
-            && request.purpose == Purpose::Caller
-        {
+        let Some(request) = self.drop_request(ticket) else { return };
+        if request.purpose == Purpose::Ping {
+            self.pinging = false;
+        }
+        if request.purpose == Purpose::Caller {
             self.actions.push_back(Action::Resolve { ticket, outcome });
         }
     }
@@ -751,8 +775,7 @@ impl Session {
     }
 
     fn next_ping(&self) -> Option<Duration> {
-        let busy = self.requests.values().any(|r| r.purpose == Purpose::Ping);
-        self.ping_every.filter(|_| !busy).map(|every| self.heard.saturating_add(every))
+        self.ping_every.filter(|_| !self.pinging).map(|every| self.heard.saturating_add(every))
     }
 
     // ---- messages ----
@@ -831,6 +854,7 @@ impl Session {
             }
             return;
         };
+        self.useful |= self.phase == Phase::Ready;
         let outcome = match (result, error) {
             _ if !proper => Err(Error::Invalid("the answer lacks `\"jsonrpc\": \"2.0\"`".into())),
             (Some(_), Some(_)) => Err(Error::Invalid("the answer has both `result` and `error`".into())),

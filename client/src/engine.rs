@@ -226,8 +226,8 @@ impl State {
                 if self.link.reset(generation) {
                     self.session.session_lost(now, id.as_ref());
                 } else if let Some(id) = id {
-                    // Another request has met the loss before; this one joins the new session.
-                    self.session.session_lost(now, Some(&id));
+                    // Another request has met the loss before.
+                    self.session.send_again(now, &id);
                 }
             }
             FromLink::Notice(event) => self.tell(event),

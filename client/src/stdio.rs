@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// A stdio server as configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -295,17 +295,14 @@ impl StdioLink {
     pub(crate) async fn close(self) {
         let Self { process, settings, outgoing, exit, mut writer, tasks, .. } = self;
         drop(outgoing.send(Outgoing::Flush));
-        let leaves = async {
-            // What is queued still goes out, unless the server does not read.
-            drop((&mut writer).await);
-            process.close_stdin().await;
-            exited(exit.clone()).await;
-        };
-        let gentle = timeout(settings.close_wait, leaves).await.is_ok();
-        writer.abort();
-        drop(writer.await);
+        let until = Instant::now() + settings.close_wait;
+        // What is queued still goes out, unless the server does not read.
+        if timeout_at(until, &mut writer).await.is_err() {
+            writer.abort();
+            drop(writer.await);
+        }
         process.close_stdin().await;
-        let mut gone = gentle;
+        let mut gone = timeout_at(until, exited(exit.clone())).await.is_ok();
         for signal in [Signal::Terminate, Signal::Kill] {
             if gone && !process.group_alive() {
                 break;

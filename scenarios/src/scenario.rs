@@ -54,8 +54,8 @@ pub struct Applies {
     /// Features of the driver without which the case cannot be driven (see [`crate::op::FEATURES`]). The operations
     /// follow from `drive`.
     pub needs: Vec<String>,
-    /// Promises that the profile must have made, for scenarios that check only these. A profile without them makes the
-    /// case not applicable.
+    /// Promises that the profile must have made, for scenarios that check only these: by id, or by id and value as a
+    /// profile has it (`naming.max_len = 64`). A profile without them makes the case not applicable.
     pub promises: Vec<String>,
 }
 
@@ -214,7 +214,8 @@ pub struct Check {
     pub check: String,
     /// The requirement of the catalogue. Exactly one of `requirement` and `promise`.
     pub requirement: Option<String>,
-    /// The promise of the profile, such as `naming.max_len`.
+    /// The promise of the profile, by id or by id and value, such as `naming.max_len = 64`. A profile that does not
+    /// make it makes the check not applicable.
     pub promise: Option<String>,
     /// In words, what a good client does here, if the requirement's text does not say it well enough.
     pub about: Option<String>,

@@ -90,7 +90,11 @@ impl Peer {
     }
 
     fn last_id(&self) -> i64 {
-        self.sent.iter().rev().find_map(|m| m.get("method").and(m.get("id")).and_then(Value::as_i64)).unwrap()
+        self.sent
+            .iter()
+            .rev()
+            .find_map(|m| m.get("method").and_then(|_| m.get("id")).and_then(Value::as_i64))
+            .unwrap()
     }
 
     fn last(&self) -> &Value {
@@ -702,7 +706,7 @@ proptest! {
                     }
                 }
                 Step::Answer(n, how) => {
-                    let id = pick(n).unwrap_or(i64::from(n));
+                    let id = pick(n).unwrap_or_else(|| n.into());
                     let initializing = matches!(peer.session.phase, Phase::Initializing(t) if peer.session.by_id.get(&id) == Some(&t));
                     let message = if initializing { init_result(id, revision, json!({"tools": {}})) } else { answer(id) };
                     let text = match how % 4 {
@@ -744,15 +748,18 @@ proptest! {
                 }
                 Step::Lost(n) => {
                     let id = pick(n).map(Id::Number);
-                    peer.session.session_lost(ms(now), id.as_ref());
+                    match (&id, n % 3) {
+                        (Some(id), 0) => peer.session.send_again(ms(now), id),
+                        (_, 1) => peer.session.session_lost(ms(now), None),
+                        _ => peer.session.session_lost(ms(now), id.as_ref()),
+                    }
                 }
                 Step::Noise(text) => peer.session.receive(ms(now), &text),
             }
             peer.pump();
             all_sent.append(&mut peer.sent);
-            if let Some(at) = peer.session.deadline() {
-                prop_assert!(at > ms(now) || matches!(peer.session.phase, Phase::Ready | Phase::Initializing(_)));
-            }
+            let opening = matches!(peer.session.phase, Phase::Initializing(_));
+            prop_assert!(peer.session.waiting.is_empty() || opening, "requests wait for nothing");
         }
         peer.session.tick(ms(now + 1_000_000));
         peer.session.close(Error::Closed("end".into()));

@@ -115,6 +115,8 @@ pub(crate) struct HttpLink {
     shared: Arc<Shared>,
     session: Arc<SessionState>,
     posts: HashMap<Id, AbortHandle>,
+    /// When `posts` is swept the next time.
+    sweep_at: usize,
     requests: JoinSet<()>,
     notices: JoinSet<()>,
     stream: JoinSet<()>,
@@ -145,6 +147,7 @@ impl HttpLink {
             shared,
             session: SessionState::new(1),
             posts: HashMap::new(),
+            sweep_at: 64,
             requests: JoinSet::new(),
             notices: JoinSet::new(),
             stream: JoinSet::new(),
@@ -154,7 +157,10 @@ impl HttpLink {
     pub(crate) fn send(&mut self, message: Value) {
         while self.requests.try_join_next().is_some() {}
         while self.notices.try_join_next().is_some() {}
-        self.posts.retain(|_, task| !task.is_finished());
+        if self.posts.len() >= self.sweep_at {
+            self.posts.retain(|_, task| !task.is_finished());
+            self.sweep_at = 64.max(2 * self.posts.len());
+        }
         let method = message.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
         let id = message.get("id").and_then(Id::from_value).filter(|_| !method.is_empty());
         let initialized = method == "notifications/initialized";
