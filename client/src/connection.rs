@@ -571,17 +571,25 @@ impl Connection {
         arguments: Map<String, Value>,
         options: RequestOptions,
     ) -> Result<CallResult, Error> {
-        self.refresh_stale_tools().await?;
-        let json = self.start_call(tool, arguments, options, None).wait().await?;
-        Ok(CallResult { json })
+        self.call_reporting(tool, arguments, options, None).await
     }
 
-    /// Lists the tools again if they are known to have changed.
-    pub(crate) async fn refresh_stale_tools(&self) -> Result<(), Error> {
+    /// Calls a tool, with options, and reports progress.
+    ///
+    /// # Errors
+    /// As [`Connection::call`].
+    pub async fn call_reporting(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+    ) -> Result<CallResult, Error> {
         if self.inner.lists().stale.contains(&ListKind::Tools) {
             self.list(ListKind::Tools).await?;
         }
-        Ok(())
+        let json = self.start_call(tool, arguments, options, progress).wait().await?;
+        Ok(CallResult { json })
     }
 
     /// Reads a resource: the result of `resources/read`.

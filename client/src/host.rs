@@ -1,6 +1,6 @@
 //! Several servers under names, their tools under composed names, and restarts.
 
-use crate::connection::{CallResult, Canceller, Client, Connection, Entry, Target};
+use crate::connection::{CallResult, Client, Connection, Entry, Target};
 use crate::core::{ListKind, RequestOptions};
 use crate::engine::ProgressCallback;
 use crate::error::Error;
@@ -57,8 +57,6 @@ struct Slot {
 struct State {
     connection: Option<Connection>,
     tools: Arc<Vec<Entry>>,
-    /// The tools were listed at least once.
-    listed: bool,
     failure: Option<Error>,
     /// Restarts since the last successful call.
     attempts: u32,
@@ -80,7 +78,6 @@ impl Slot {
         let mut state = self.state();
         if let Some(fresh) = state.connection.as_ref().and_then(|c| c.cached(ListKind::Tools)) {
             state.tools = fresh;
-            state.listed = true;
         }
         Arc::clone(&state.tools)
     }
@@ -89,13 +86,12 @@ impl Slot {
     async fn start(&self, client: &Client) -> Result<Connection, Error> {
         let started = async {
             let connection = client.connect(&self.name, &self.target).await?;
-            if !client.parts.settings.list_at_start && !self.state().listed {
-                return Ok(connection);
-            }
             match connection.tools().await {
                 Ok(_) => Ok(connection),
                 // A server without tools is a server all the same.
                 Err(error) if error.kind() == FailureKind::Refused => Ok(connection),
+                // Nor does a list that can't be read concern anything but tools; whoever asks for them meets it again.
+                Err(_) if connection.closed().is_none() => Ok(connection),
                 Err(error) => {
                     connection.close().await;
                     Err(error)
@@ -252,29 +248,25 @@ impl Host {
         arguments: Map<String, Value>,
         options: RequestOptions,
     ) -> Result<CallResult, Error> {
+        self.call_reporting(name, arguments, options, None).await
+    }
+
+    /// Calls a tool by its composed name, with options, and reports progress.
+    ///
+    /// # Errors
+    /// As [`Host::call`].
+    pub async fn call_reporting(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+    ) -> Result<CallResult, Error> {
         let by_name: HashMap<String, (String, String)> =
             self.tools().into_iter().map(|t| (t.name, (t.server, t.tool.key))).collect();
         let Some((server, tool)) = by_name.get(name) else {
             return Err(Error::Refused(format!("there is no tool {name:?}")));
         };
-        self.call_raw(server, tool, arguments, options, None, &|_| {}).await
-    }
-
-    /// Calls a tool by its server and its raw name, whether or not it was listed. `started` gets a handle to cancel
-    /// each request made for it.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if there is no such server; otherwise as [`Connection::call`]. A server that is down is
-    /// started first, if the policy says so.
-    pub async fn call_raw(
-        &self,
-        server: &str,
-        tool: &str,
-        arguments: Map<String, Value>,
-        options: RequestOptions,
-        progress: Option<ProgressCallback>,
-        started: &(dyn Fn(Canceller) + Send + Sync),
-    ) -> Result<CallResult, Error> {
         let slot = self.slot(server)?;
         let client = &self.inner.client;
         let policy = &client.parts.settings.restart;
@@ -283,17 +275,11 @@ impl Host {
             None if policy.trigger == RestartTrigger::Never => return Err(slot.why()),
             None => slot.revive(client).await?,
         };
-        let call = async |connection: &Connection| {
-            connection.refresh_stale_tools().await?;
-            let call = connection.start_call(tool, arguments.clone(), options, progress.clone());
-            started(call.canceller());
-            Ok(CallResult { json: call.wait().await? })
-        };
-        let mut result = call(&connection).await;
+        let mut result = connection.call_reporting(tool, arguments.clone(), options, progress.clone()).await;
         if result.is_err() && connection.closed().is_some() && policy.trigger == RestartTrigger::FailingCall {
             let revived = slot.revive(client).await;
             if let (true, Ok(connection)) = (policy.retry_call, &revived) {
-                result = call(connection).await;
+                result = connection.call_reporting(tool, arguments, options, progress).await;
             }
         }
         if result.is_ok() {

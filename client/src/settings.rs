@@ -43,9 +43,6 @@ pub struct Settings {
     pub oauth: Option<OauthSettings>,
     /// Restarts of stdio servers, in a [`crate::Host`].
     pub restart: RestartPolicy,
-    /// Whether a [`crate::Host`] lists the tools of a server as soon as it has started, rather than when it is asked
-    /// to. A server whose tools were listed before is listed again when it is restarted in either case.
-    pub list_at_start: bool,
 }
 
 impl Default for Settings {
@@ -69,7 +66,6 @@ impl Default for Settings {
             http: HttpSettings::default(),
             oauth: None,
             restart: RestartPolicy::default(),
-            list_at_start: true,
         }
     }
 }

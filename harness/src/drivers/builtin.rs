@@ -1,105 +1,76 @@
-//! The reference client, in this process.
+//! The `builtin` driver: the reference client, in this process.
 
 use super::ToolNames;
-use super::process::browse;
+use crate::browser;
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
-use crate::run::directory;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use sparring_client::http::{HttpClient, SystemHttp};
-use sparring_client::naming::{HashedNames, Naming};
-use sparring_client::oauth::{Browser, CredentialStore, MemoryStore};
-use sparring_client::stdio::{Launcher, SystemLauncher};
+use sparring_client::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
+use sparring_client::http::SystemHttp;
+use sparring_client::naming::HashedNames;
+use sparring_client::oauth::MemoryStore;
+use sparring_client::stdio::SystemLauncher;
 use sparring_client::{
-    Backoff, Callbacks, Canceller, Client, CompletionRef, Connection, Declared, ElicitAnswer, Elicitation,
-    ElicitationCapability, Entropy, Entry, Error, Event, Host, HttpTarget, ListKind, ListPolicy,
-    MessageFilter, OauthSettings, Progress, RegisteredClient, RequestOptions, Root, RootsCapability,
-    RpcError, Sampling, SamplingCapability, ServerStatus, Settings, StdioTarget, SystemEntropy,
+    Backoff, Browser, Callbacks, Client, CompletionRef, Connection, CredentialStore, Declared,
+    ElicitationCapability, Entropy, Error, Event, FollowCursors, Host, HttpClient, HttpTarget, Launcher,
+    ListKind, ListPolicy, MessageFilter, Naming, RegisteredClient, RequestOptions, Root, RootsCapability,
+    SamplingCapability, Settings, StdioTarget, SystemEntropy,
 };
-use sparring_mock_servers::script::JsonText;
 use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
-use sparring_wire::transcript::{Failure, Outcome};
+use sparring_wire::transcript::{Failure, FailureKind, Outcome};
 use sparring_wire::{Revision, Transport};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::task::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
-/// How long closing may take, which has graces of its own, all shorter.
-const CLOSE_LIMIT: Duration = Duration::from_secs(10);
-
-/// What the reference client is made of in one case. Whoever wants a part to behave otherwise wraps it or puts
-/// another in its place.
-#[non_exhaustive]
+/// Everything that the reference client is made of in a case. A mutant wraps or replaces one thing.
 pub struct ClientSetup {
-    /// The case's revision.
-    pub revision: Revision,
-    /// All choices, with what the scenario's `open` asks for.
+    /// Its choices.
     pub settings: Settings,
     /// Starts stdio servers.
     pub launcher: Arc<dyn Launcher>,
-    /// Makes all HTTP requests.
+    /// Makes HTTP requests.
     pub http: Arc<dyn HttpClient>,
-    /// Sees all messages.
+    /// Sees each message; none by default.
     pub filter: Option<Arc<dyn MessageFilter>>,
-    /// Answers what servers ask, as the scenario says.
+    /// Answers what servers ask.
     pub callbacks: Arc<dyn Callbacks>,
-    /// Reads lists on; by the settings if `None`, as [`sparring_client::FollowCursors`] does.
+    /// Decides how lists are read on; none: as the settings say.
     pub lists: Option<Arc<dyn ListPolicy>>,
-    /// The source of randomness.
+    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Visits authorization URLs: the harness's browser.
+    /// Plays the browser.
     pub browser: Arc<dyn Browser>,
-    /// Keeps tokens and registrations, for this case only.
+    /// Keeps tokens.
     pub credentials: Arc<dyn CredentialStore>,
     /// Names tools.
     pub naming: Arc<dyn Naming>,
-    /// Waits before restarts; by the settings if `None`.
+    /// Waits before restarts; none: as the settings say.
     pub backoff: Option<Arc<dyn Backoff>>,
 }
 
-impl ClientSetup {
-    fn build(self) -> Client {
-        let mut builder = Client::builder(self.settings)
-            .launcher(self.launcher)
-            .http(self.http)
-            .callbacks(self.callbacks)
-            .entropy(self.entropy)
-            .browser(self.browser)
-            .credentials(self.credentials)
-            .naming(self.naming);
-        if let Some(filter) = self.filter {
-            builder = builder.filter(filter);
-        }
-        if let Some(lists) = self.lists {
-            builder = builder.lists(lists);
-        }
-        if let Some(backoff) = self.backoff {
-            builder = builder.backoff(backoff);
-        }
-        builder.build()
-    }
-}
-
-/// Changes a client before it is built.
+/// Changes the reference client before a case.
 pub type Customise = Arc<dyn Fn(&mut ClientSetup) + Send + Sync>;
 
-/// Runs the reference client, as it is or changed.
+/// The driver of the reference client.
 #[derive(Clone, Default)]
 pub struct Builtin {
-    customise: Vec<Customise>,
+    customise: Option<Customise>,
 }
 
 impl Builtin {
     /// The reference client as it is.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Changes the client of each case before it is built. Several changes are made in the order given.
+    /// The reference client, changed: what `customise` sees is complete for the case, the options of `open` included.
     #[must_use]
     pub fn with(mut self, customise: Customise) -> Self {
-        self.customise.push(customise);
+        self.customise = Some(customise);
         self
     }
 }
@@ -117,7 +88,7 @@ impl Driver for Builtin {
     async fn hello(&self) -> Result<Hello, DriverError> {
         Ok(Hello {
             name: "reference client".to_owned(),
-            version: Settings::default().version,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             operations: OPERATIONS.map(str::to_owned).to_vec(),
             transports: vec![Transport::Stdio, Transport::Http],
             revisions: Revision::WITH_HANDSHAKE.to_vec(),
@@ -126,329 +97,83 @@ impl Driver for Builtin {
     }
 
     async fn start(&self, case: CaseContext) -> Result<Arc<dyn Subject>, DriverError> {
-        Ok(Arc::new(Running {
-            customise: self.customise.clone(),
+        Ok(Arc::new(Reference {
             case,
-            hosts: Mutex::default(),
+            customise: self.customise.clone(),
+            host: Mutex::default(),
             names: ToolNames::default(),
-            calls: Mutex::default(),
+            cancels: Mutex::default(),
             listeners: Mutex::default(),
         }))
     }
 }
 
-struct Running {
-    customise: Vec<Customise>,
+struct Reference {
     case: CaseContext,
-    /// One for each `open`; a server belongs to the latest that has it.
-    hosts: Mutex<Vec<Host>>,
+    customise: Option<Customise>,
+    host: Mutex<Option<Host>>,
     names: ToolNames,
-    /// Calls under way, by step.
-    calls: Mutex<BTreeMap<String, Vec<Canceller>>>,
-    /// What passes each server's events on, until its connection ends.
-    listeners: Mutex<BTreeMap<String, JoinHandle<()>>>,
+    /// How to cancel the calls that run, by step.
+    cancels: Mutex<HashMap<String, watch::Sender<bool>>>,
+    listeners: Mutex<tokio::task::JoinSet<()>>,
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        for listener in lock(&self.listeners).values() {
-            listener.abort();
-        }
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Running {
-    fn client(&self, open: &op::Open) -> Result<Client, Error> {
-        let mut settings = Settings { list_at_start: false, ..Settings::default() };
-        settings.declare = Declared {
-            roots: open.roots.as_ref().map(|_| RootsCapability { list_changed: true }),
-            sampling: open.sampling.as_ref().map(|_| SamplingCapability { tools: true, context: false }),
-            elicitation: open.elicitation.as_ref().map(|_| ElicitationCapability { form: true, url: true }),
-            experimental: None,
-        };
-        settings.roots = roots(open.roots.iter().flatten());
-        if let Some(offer) = open.offer {
-            settings.offer = offer;
-        }
-        if let Some(limit) = open.timeout_ms {
-            settings.timeouts.start = Duration::from_millis(limit);
-        }
-        if let Some(waits) = &open.backoff_ms {
-            settings.restart.waits = waits.iter().copied().map(Duration::from_millis).collect();
-            settings.restart.max_attempts = u32::try_from(waits.len()).unwrap_or(u32::MAX);
-        }
-        let registered = open.client_id.as_ref().map(|id| RegisteredClient {
-            issuer: None,
-            id: id.clone(),
-            secret: open.client_secret.clone(),
-        });
-        settings.oauth =
-            Some(OauthSettings { registered: registered.into_iter().collect(), ..OauthSettings::default() });
-        let http = SystemHttp::new().map_err(|error| Error::Start(error.to_string()))?;
-        let mut setup = ClientSetup {
-            revision: self.case.revision,
-            settings,
-            launcher: Arc::new(SystemLauncher),
-            http: Arc::new(http),
-            filter: None,
-            callbacks: Arc::new(Answers {
-                sampling: open.sampling.clone(),
-                elicitation: open.elicitation.clone(),
-            }),
-            lists: None,
-            entropy: Arc::new(SystemEntropy),
-            browser: Arc::new(HarnessBrowser { events: self.case.events.clone() }),
-            credentials: Arc::new(MemoryStore::default()),
-            naming: Arc::new(HashedNames::default()),
-            backoff: None,
-        };
-        for customise in &self.customise {
-            customise(&mut setup);
-        }
-        Ok(setup.build())
-    }
-
-    fn target(&self, target: &Target, open: &op::Open) -> sparring_client::Target {
-        match target {
-            Target::Stdio { command, args, env } => {
-                let mut target = StdioTarget::new(command, args);
-                let folder = &self.case.directory;
-                target.env.push(("HOME".into(), directory::home(folder).into_os_string()));
-                target.env.push(("TMPDIR".into(), directory::tmp(folder).into_os_string()));
-                target.env.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
-                target.cwd = Some(folder.clone());
-                sparring_client::Target::Stdio(target)
-            }
-            Target::Http { url } => {
-                let mut target = HttpTarget::new(url);
-                target.headers.extend(open.headers.clone());
-                sparring_client::Target::Http(target)
-            }
-        }
-    }
-
-    async fn open(&self, open: &op::Open) -> Result<Value, Error> {
-        let chosen: Vec<(String, sparring_client::Target)> = self
-            .case
-            .targets
-            .iter()
-            .filter(|(name, _)| open.servers.is_empty() || open.servers.contains(name))
-            .map(|(name, target)| (name.clone(), self.target(target, open)))
-            .collect();
-        let host = Host::start(self.client(open)?, chosen).await;
-        lock(&self.hosts).push(host.clone());
-        self.listen();
-        let mut servers = Map::new();
-        let mut opened = false;
-        let mut failure = None;
-        for name in host.servers() {
-            let negotiated = host.connection(&name).and_then(|connection| connection.negotiated());
-            let report = match (negotiated, host.status(&name)) {
-                (Some(negotiated), _) => {
-                    opened = true;
-                    json!({
-                        "ok": true,
-                        "protocolVersion": negotiated.revision,
-                        "serverInfo": negotiated.server_info,
-                        "capabilities": negotiated.capabilities,
-                        "instructions": negotiated.instructions,
-                    })
-                }
-                (None, Some(ServerStatus::Down(error) | ServerStatus::GivenUp(error))) => {
-                    let said = Failure::from(&error);
-                    failure.get_or_insert(error);
-                    json!({"ok": false, "error": {"kind": said.kind, "message": said.message}})
-                }
-                (None, _) => {
-                    json!({"ok": false, "error": {"kind": "other", "message": "the server is gone"}})
-                }
-            };
-            servers.insert(name, report);
-        }
-        match failure {
-            Some(error) if !opened => Err(error),
-            _ => Ok(json!({"servers": servers})),
-        }
-    }
-
-    /// The servers by name, each with the host that has it; or only the one.
-    fn hosts(&self, server: Option<&str>) -> Result<BTreeMap<String, Host>, Error> {
-        let mut all = BTreeMap::new();
-        for host in lock(&self.hosts).iter() {
-            all.extend(host.servers().into_iter().map(|name| (name, host.clone())));
-        }
-        all.retain(|name, _| server.is_none_or(|server| server == name));
-        match server {
-            _ if !all.is_empty() => Ok(all),
-            Some(server) => Err(Error::Refused(format!("the server {server:?} is not open"))),
-            None => Err(Error::Refused("no server is open".to_owned())),
-        }
-    }
-
-    /// The connections that are up, or why none is.
-    fn connections(&self, server: Option<&str>) -> Result<Vec<(String, Connection)>, Error> {
-        let mut up = Vec::new();
-        let mut down = Error::Refused("no server is open".to_owned());
-        for (name, host) in self.hosts(server)? {
-            match (host.connection(&name), host.status(&name)) {
-                (Some(connection), _) => up.push((name, connection)),
-                (None, Some(ServerStatus::Down(error) | ServerStatus::GivenUp(error))) => down = error,
-                (None, _) => down = Error::Closed(format!("the server {name:?} is gone")),
-            }
-        }
-        if up.is_empty() { Err(down) } else { Ok(up) }
-    }
-
-    /// The connection meant by an operation on one server.
-    fn connection(&self, server: Option<&str>) -> Result<Connection, Error> {
-        let found = self.connections(server)?.into_iter().next();
-        found.map(|(_, connection)| connection).ok_or_else(|| Error::Refused("no server is open".to_owned()))
-    }
-
-    /// The entries of a list, of each server that has such things.
-    async fn entries(
-        &self,
-        kind: ListKind,
-        server: Option<&str>,
-    ) -> Result<Vec<(String, Arc<Vec<Entry>>)>, Error> {
-        let mut all = Vec::new();
-        let mut refused = None;
-        for (name, connection) in self.connections(server)? {
-            match connection.list(kind).await {
-                Ok(entries) => all.push((name, entries)),
-                // One without them among several with them is no failure.
-                Err(error @ Error::Refused(_)) => refused = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        match refused {
-            Some(error) if all.is_empty() => Err(error),
-            _ => Ok(all),
-        }
-    }
-
-    async fn list(&self, kind: ListKind, member: &str, server: Option<&str>) -> Result<Value, Error> {
-        let mut all = Vec::new();
-        for (name, entries) in self.entries(kind, server).await? {
-            for entry in entries.iter() {
-                let mut json = entry.json.clone();
-                if let Some(object) = json.as_object_mut() {
-                    object.insert("server".to_owned(), name.as_str().into());
-                }
-                all.push(json);
-            }
-        }
-        Ok(json!({ member: all }))
-    }
-
-    async fn tools(&self, server: Option<&str>) -> Result<Value, Error> {
-        self.entries(ListKind::Tools, server).await?;
-        let mut all = Vec::new();
-        for (name, host) in self.hosts(server)? {
-            for tool in host.tools().into_iter().filter(|tool| tool.server == name) {
-                let mut json = tool.tool.json.clone();
-                if let Some(object) = json.as_object_mut() {
-                    object.insert("name".to_owned(), tool.name.into());
-                    object.insert("rawName".to_owned(), tool.tool.key.into());
-                    object.insert("server".to_owned(), tool.server.into());
-                }
-                all.push(json);
-            }
-        }
-        let result = json!({"tools": all});
-        self.names.learn(&result, server);
-        Ok(result)
-    }
-
-    async fn call(&self, step: &str, call: &op::Call) -> Result<Value, Error> {
-        let (_, known) = self.names.resolve(&call.tool, call.server.as_deref());
-        let hosts = self.hosts(known.as_deref())?;
-        let Some((server, host)) = hosts.into_iter().next() else {
-            return Err(Error::Refused("no server is open".to_owned()));
-        };
-        let arguments = match call.arguments.as_ref().map(|arguments| &arguments.0) {
-            None => Map::new(),
-            Some(Value::Object(arguments)) => arguments.clone(),
-            Some(_) => return Err(Error::Refused("the arguments are no object".to_owned())),
-        };
-        let options = RequestOptions {
-            timeout: call.timeout_ms.map(Duration::from_millis),
-            progress: call.progress,
-            ..RequestOptions::default()
-        };
-        let progress = call.progress.then(|| self.progress(step));
-        let started = |canceller| lock(&self.calls).entry(step.to_owned()).or_default().push(canceller);
-        let result = host.call_raw(&server, &call.tool, arguments, options, progress, &started).await;
-        lock(&self.calls).remove(step);
-        Ok(result?.json)
-    }
-
-    fn progress(&self, step: &str) -> Arc<dyn Fn(Progress) + Send + Sync> {
-        let (events, step) = (self.case.events.clone(), step.to_owned());
-        Arc::new(move |progress| {
-            let mut data = json!({"step": step, "progress": progress.progress});
-            if let Some(total) = progress.total {
-                data["total"] = total.into();
-            }
-            if let Some(message) = progress.message {
-                data["message"] = message.into();
-            }
-            events.driver_event("progress", data);
+#[async_trait]
+impl Subject for Reference {
+    async fn run(&self, step: &str, op: &Op) -> Result<Outcome, DriverError> {
+        Ok(match self.operate(step, op).await {
+            Ok(value) => Outcome::Ok { value },
+            Err(error) => Outcome::Error { error },
         })
     }
 
-    async fn close(&self, server: Option<&str>) -> Result<Value, Error> {
-        match server {
-            Some(server) => self.connection(Some(server))?.close().await,
-            None => {
-                let hosts = std::mem::take(&mut *lock(&self.hosts));
-                for host in hosts {
-                    host.close().await;
-                }
-            }
+    async fn bench(&self, call: &op::Call, calls: u32) -> Result<Option<Vec<u64>>, DriverError> {
+        let host = self.host().map_err(|e| DriverError::Protocol(e.message))?;
+        let (name, _) = self.names.resolve(&call.tool, call.server.as_deref());
+        let arguments = arguments(call).map_err(|e| DriverError::Protocol(e.message))?;
+        let mut took = Vec::with_capacity(calls as usize);
+        for _ in 0..calls {
+            let start = Instant::now();
+            let result = host.call(&name, arguments.clone()).await;
+            took.push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            result.map_err(|e| DriverError::Protocol(format!("a call of the bench failed: {e}")))?;
         }
-        Ok(json!({}))
+        Ok(Some(took))
     }
 
-    /// Passes on the events of each connection that nobody listens to yet: also of those that were restarted.
-    fn listen(&self) {
-        let Ok(hosts) = self.hosts(None) else { return };
-        let mut listeners = lock(&self.listeners);
-        for (name, host) in hosts {
-            let listened_to = listeners.get(&name).is_some_and(|listener| !listener.is_finished());
-            let Some(connection) = host.connection(&name).filter(|_| !listened_to) else { continue };
-            let mut events = connection.events();
-            let (server, to) = (name.clone(), self.case.events.clone());
-            let listener = tokio::spawn(async move {
-                while let Some(event) = events.next().await {
-                    report(&server, event, to.as_ref());
-                }
-            });
-            listeners.insert(name, listener);
+    async fn stop(&self) -> Vec<(u32, String)> {
+        let host = lock(&self.host).take();
+        if let Some(host) = host {
+            host.close().await;
         }
+        lock(&self.listeners).abort_all();
+        Vec::new()
     }
+}
 
-    async fn operation(&self, step: &str, op: &Op) -> Result<Value, Error> {
+impl Reference {
+    async fn operate(&self, step: &str, op: &Op) -> Result<Value, Failure> {
         match op {
             Op::Open(open) => self.open(open).await,
-            Op::Tools(of) => self.tools(of.server.as_deref()).await,
+            Op::Tools(of) => self.tools(of).await,
             Op::Call(call) => self.call(step, call).await,
             Op::Cancel(cancel) => {
-                let running = lock(&self.calls).remove(&cancel.step).unwrap_or_default();
-                let reason = cancel.reason.as_deref().unwrap_or("cancelled by the user");
-                running.iter().for_each(|canceller| canceller.cancel(reason));
+                if let Some(running) = lock(&self.cancels).get(&cancel.step) {
+                    // Without a receiver the call has ended in this very moment.
+                    let _ = running.send(true);
+                }
                 Ok(json!({}))
             }
-            Op::Resources(of) => self.list(ListKind::Resources, "resources", of.server.as_deref()).await,
-            Op::Templates(of) => {
-                self.list(ListKind::Templates, "resourceTemplates", of.server.as_deref()).await
-            }
-            Op::Prompts(of) => self.list(ListKind::Prompts, "prompts", of.server.as_deref()).await,
-            Op::Read(read) => self.connection(read.server.as_deref())?.read(&read.uri).await,
+            // The harness waits by itself.
+            Op::Await(_) => Ok(json!({})),
+            Op::Resources(of) => self.list(of, ListKind::Resources).await,
+            Op::Templates(of) => self.list(of, ListKind::Templates).await,
+            Op::Prompts(of) => self.list(of, ListKind::Prompts).await,
+            Op::Read(read) => Ok(self.connection(read.server.as_deref())?.read(&read.uri).await?),
             Op::Subscribe(read) => {
                 self.connection(read.server.as_deref())?.subscribe(&read.uri).await?;
                 Ok(json!({}))
@@ -459,92 +184,361 @@ impl Running {
             }
             Op::Prompt(prompt) => {
                 let arguments =
-                    prompt.arguments.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
-                self.connection(prompt.server.as_deref())?.prompt(&prompt.name, arguments).await
+                    prompt.arguments.iter().map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect();
+                Ok(self.connection(prompt.server.as_deref())?.prompt(&prompt.name, arguments).await?)
             }
             Op::Complete(complete) => {
                 let of = match (&complete.prompt, &complete.template) {
-                    (Some(prompt), None) => CompletionRef::Prompt(prompt.clone()),
+                    (Some(prompt), _) => CompletionRef::Prompt(prompt.clone()),
                     (None, Some(template)) => CompletionRef::Template(template.clone()),
-                    _ => return Err(Error::Refused("complete a prompt or a template".to_owned())),
+                    (None, None) => return Err(refused("neither `prompt` nor `template` is given")),
                 };
                 let connection = self.connection(complete.server.as_deref())?;
-                let found = connection.complete(&of, &complete.argument, &complete.value, Map::new()).await?;
-                Ok(json!({"completion": found}))
+                let values =
+                    connection.complete(&of, &complete.argument, &complete.value, Map::new()).await?;
+                Ok(json!({ "completion": values }))
             }
-            Op::SetLevel(level) => {
-                self.connection(level.server.as_deref())?.set_level(&level.level).await?;
+            Op::SetLevel(set) => {
+                self.connection(set.server.as_deref())?.set_level(&set.level).await?;
                 Ok(json!({}))
             }
             Op::Ping(of) => {
-                for (_, connection) in self.connections(of.server.as_deref())? {
-                    connection.ping().await?;
-                }
+                self.connection(of.server.as_deref())?.ping().await?;
                 Ok(json!({}))
             }
             Op::SetRoots(set) => {
-                for (_, connection) in self.connections(None)? {
+                let host = self.host()?;
+                for connection in host.servers().iter().filter_map(|name| host.connection(name)) {
                     connection.set_roots(roots(&set.roots));
                 }
                 Ok(json!({}))
             }
-            Op::Close(of) => self.close(of.server.as_deref()).await,
-            Op::Await(_) => Err(Error::Refused("the harness awaits by itself".to_owned())),
+            Op::Close(of) => {
+                match &of.server {
+                    None => {
+                        let host = lock(&self.host).take();
+                        if let Some(host) = host {
+                            host.close().await;
+                        }
+                    }
+                    Some(_) => self.connection(of.server.as_deref())?.close().await,
+                }
+                Ok(json!({}))
+            }
         }
     }
+
+    fn host(&self) -> Result<Host, Failure> {
+        lock(&self.host).clone().ok_or_else(|| refused("no connection is open"))
+    }
+
+    /// The connection to a server, or to the only one.
+    fn connection(&self, server: Option<&str>) -> Result<Connection, Failure> {
+        let host = self.host()?;
+        let names = host.servers();
+        let name = match (server, names.as_slice()) {
+            (Some(name), _) => name,
+            (None, [only]) => only,
+            (None, _) => return Err(refused("several servers are open; say which")),
+        };
+        host.connection(name)
+            .ok_or_else(|| Failure::new(FailureKind::Closed, format!("the server {name} is not connected")))
+    }
+
+    async fn open(&self, open: &op::Open) -> Result<Value, Failure> {
+        let mut setup = setup(open, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
+        if let Some(customise) = &self.customise {
+            customise(&mut setup);
+        }
+        let mut builder = Client::builder(setup.settings.clone())
+            .launcher(setup.launcher)
+            .http(setup.http)
+            .callbacks(setup.callbacks)
+            .lists(setup.lists.unwrap_or_else(|| Arc::new(FollowCursors(setup.settings.pages))))
+            .entropy(setup.entropy)
+            .browser(setup.browser)
+            .credentials(setup.credentials)
+            .naming(setup.naming);
+        if let Some(filter) = setup.filter {
+            builder = builder.filter(filter);
+        }
+        if let Some(backoff) = setup.backoff {
+            builder = builder.backoff(backoff);
+        }
+        let targets: Vec<_> = self
+            .case
+            .targets
+            .iter()
+            .filter(|(name, _)| open.servers.is_empty() || open.servers.contains(name))
+            .map(|(name, target)| (name.clone(), self.target(target, open)))
+            .collect();
+        let host = Host::start(builder.build(), targets).await;
+        *lock(&self.host) = Some(host.clone());
+        let mut servers = Map::new();
+        let mut failure = None;
+        for name in host.servers() {
+            let report = match (host.connection(&name), host.status(&name)) {
+                (Some(connection), _) => {
+                    self.listen(&name, &connection);
+                    opened(&connection)
+                }
+                (None, Some(sparring_client::ServerStatus::Down(e) | sparring_client::ServerStatus::GivenUp(e))) => {
+                    let error = Failure::from(&e);
+                    failure.get_or_insert_with(|| error.clone());
+                    json!({ "ok": false, "error": error })
+                }
+                // It went down between the two looks.
+                (None, _) => json!({ "ok": false, "error": Failure::new(FailureKind::Closed, "the server is gone") }),
+            };
+            servers.insert(name, report);
+        }
+        match failure {
+            Some(failure) if !servers.values().any(|s| s["ok"] == true) => Err(failure),
+            _ => Ok(json!({ "servers": servers })),
+        }
+    }
+
+    fn target(&self, target: &Target, open: &op::Open) -> sparring_client::Target {
+        match target {
+            Target::Stdio { command, args, env } => {
+                let mut target = StdioTarget::new(command, args);
+                target.env = env.iter().map(|(k, v)| (k.into(), v.into())).collect();
+                target.env.push(("HOME".into(), self.case.directory.clone().into()));
+                target.cwd = Some(PathBuf::clone(&self.case.directory));
+                sparring_client::Target::Stdio(target)
+            }
+            Target::Http { url } => {
+                let mut target = HttpTarget::new(url);
+                target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+                sparring_client::Target::Http(target)
+            }
+        }
+    }
+
+    /// Reports what reaches the client's caller by itself.
+    fn listen(&self, server: &str, connection: &Connection) {
+        let (server, mut events) = (server.to_owned(), connection.events());
+        let report = Arc::clone(&self.case.events);
+        lock(&self.listeners).spawn(async move {
+            while let Some(event) = events.next().await {
+                let (method, params) = match event {
+                    Event::ListChanged(ListKind::Tools) => ("notifications/tools/list_changed".to_owned(), json!({})),
+                    Event::ListChanged(ListKind::Prompts) => {
+                        ("notifications/prompts/list_changed".to_owned(), json!({}))
+                    }
+                    Event::ListChanged(_) => ("notifications/resources/list_changed".to_owned(), json!({})),
+                    Event::Log(params) => ("notifications/message".to_owned(), params),
+                    Event::ResourceUpdated { uri } => {
+                        ("notifications/resources/updated".to_owned(), json!({ "uri": uri }))
+                    }
+                    Event::UnknownNotification { method } => (method, json!({})),
+                    other => {
+                        report.driver_event("log", json!({ "text": format!("{server}: {other:?}") }));
+                        continue;
+                    }
+                };
+                report.driver_event(
+                    "notification",
+                    json!({ "server": server, "method": method, "params": params }),
+                );
+            }
+        });
+    }
+
+    async fn tools(&self, of: &op::Of) -> Result<Value, Failure> {
+        let host = self.host()?;
+        for name in host.servers() {
+            if of.server.as_ref().is_some_and(|server| *server != name) {
+                continue;
+            }
+            match (host.connection(&name), host.servers().len()) {
+                (Some(connection), _) => match connection.known(ListKind::Tools).await {
+                    Ok(_) => {}
+                    // Of several servers one may have no tools at all.
+                    Err(error) if error.kind() == FailureKind::Refused && of.server.is_none() => {}
+                    Err(error) => return Err(error.into()),
+                },
+                (None, 1) => return Err(self.connection(Some(&name)).err().unwrap_or_else(|| refused("gone"))),
+                (None, _) => {}
+            }
+        }
+        let tools: Vec<Value> = host
+            .tools()
+            .into_iter()
+            .filter(|tool| of.server.as_ref().is_none_or(|server| *server == tool.server))
+            .map(|tool| {
+                let mut json = tool.tool.json;
+                json["rawName"] = Value::from(tool.tool.key);
+                json["name"] = Value::from(tool.name);
+                json["server"] = Value::from(tool.server);
+                json
+            })
+            .collect();
+        let value = json!({ "tools": tools });
+        self.names.learn(&value, of.server.as_deref());
+        Ok(value)
+    }
+
+    async fn call(&self, step: &str, call: &op::Call) -> Result<Value, Failure> {
+        let host = self.host()?;
+        let tools = host.tools();
+        let tool = tools
+            .iter()
+            .find(|t| t.tool.key == call.tool && call.server.as_ref().is_none_or(|server| *server == t.server));
+        let Some(tool) = tool else {
+            return Err(refused(&format!("no server lists a tool {:?}", call.tool)));
+        };
+        let options = RequestOptions {
+            timeout: call.timeout_ms.map(Duration::from_millis),
+            progress: call.progress,
+            ..RequestOptions::default()
+        };
+        let (cancel, mut cancelled) = watch::channel(false);
+        lock(&self.cancels).insert(step.to_owned(), cancel);
+        let (events, label) = (Arc::clone(&self.case.events), step.to_owned());
+        let report: sparring_client::ProgressCallback = Arc::new(move |progress| {
+            let mut data = json!({ "step": label, "progress": progress.progress });
+            if let Some(total) = progress.total {
+                data["total"] = json!(total);
+            }
+            if let Some(message) = progress.message {
+                data["message"] = Value::from(message);
+            }
+            events.driver_event("progress", data);
+        });
+        let report = call.progress.then_some(report);
+        let outcome = tokio::select! {
+            outcome = host.call_reporting(&tool.name, arguments(call)?, options, report) => outcome,
+            // Dropping the call cancels the request.
+            _ = cancelled.wait_for(|c| *c) => Err(Error::Cancelled("by the caller".into())),
+        };
+        lock(&self.cancels).remove(step);
+        Ok(outcome?.json)
+    }
+
+    async fn list(&self, of: &op::Of, kind: ListKind) -> Result<Value, Failure> {
+        let host = self.host()?;
+        let names = match &of.server {
+            Some(name) => vec![name.clone()],
+            None => host.servers(),
+        };
+        let mut entries = Vec::new();
+        for name in &names {
+            for entry in self.connection(Some(name))?.list(kind).await?.iter() {
+                let mut json = entry.json.clone();
+                json["server"] = Value::from(name.as_str());
+                entries.push(json);
+            }
+        }
+        Ok(json!({ (kind.member()): entries }))
+    }
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::new(FailureKind::Refused, why)
+}
+
+fn arguments(call: &op::Call) -> Result<Map<String, Value>, Failure> {
+    match call.arguments.as_ref().map(|a| a.0.clone()) {
+        None => Ok(Map::new()),
+        Some(Value::Object(object)) => Ok(object),
+        Some(_) => Err(refused("`arguments` is no JSON object")),
+    }
+}
+
+fn roots(uris: &[String]) -> Vec<Root> {
+    uris.iter().map(|uri| Root { uri: uri.clone(), name: None }).collect()
+}
+
+fn opened(connection: &Connection) -> Value {
+    let Some(negotiated) = connection.negotiated() else {
+        return json!({ "ok": true });
+    };
+    let mut report = json!({
+        "ok": true,
+        "protocolVersion": negotiated.revision,
+        "serverInfo": negotiated.server_info,
+        "capabilities": negotiated.capabilities,
+    });
+    if let Some(instructions) = &negotiated.instructions {
+        report["instructions"] = Value::from(instructions.as_str());
+    }
+    report
+}
+
+/// The reference client as `reference.toml` promises it, and as `open` asks for it.
+fn setup(open: &op::Open, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, String> {
+    let mut settings = Settings::default();
+    // The promise is a wait before the first attempt too.
+    settings.restart.waits = [1, 2, 4, 8, 16].map(Duration::from_secs).to_vec();
+    if let Some(waits) = &open.backoff_ms {
+        settings.restart.waits = waits.iter().copied().map(Duration::from_millis).collect();
+    }
+    if let Some(offer) = open.offer {
+        settings.offer = offer;
+    }
+    if let Some(ms) = open.timeout_ms {
+        settings.timeouts.start = Duration::from_millis(ms);
+    }
+    settings.declare = Declared {
+        roots: open.roots.as_ref().map(|_| RootsCapability { list_changed: true }),
+        sampling: open.sampling.as_ref().map(|_| SamplingCapability { tools: false, context: false }),
+        elicitation: open.elicitation.as_ref().map(|_| ElicitationCapability { form: true, url: false }),
+        experimental: None,
+    };
+    settings.roots = open.roots.as_deref().map(roots).unwrap_or_default();
+    let mut oauth = sparring_client::OauthSettings::default();
+    if let Some(id) = &open.client_id {
+        oauth.registered.push(RegisteredClient {
+            issuer: None,
+            id: id.clone(),
+            secret: open.client_secret.clone(),
+        });
+    }
+    settings.oauth = Some(oauth);
+    Ok(ClientSetup {
+        settings,
+        launcher: Arc::new(SystemLauncher),
+        http: Arc::new(SystemHttp::new().map_err(|e| e.to_string())?),
+        filter: None,
+        callbacks: Arc::new(Scripted {
+            sampling: open.sampling.as_ref().map(|s| s.0.clone()),
+            elicitation: open.elicitation.as_ref().map(|e| e.0.clone()),
+        }),
+        lists: None,
+        entropy: Arc::new(SystemEntropy),
+        browser: Arc::new(HarnessBrowser { events }),
+        credentials: Arc::new(MemoryStore::default()),
+        naming: Arc::new(HashedNames::default()),
+        backoff: None,
+    })
+}
+
+/// Answers as the scenario says.
+struct Scripted {
+    sampling: Option<Value>,
+    elicitation: Option<Value>,
 }
 
 #[async_trait]
-impl Subject for Running {
-    async fn run(&self, step: &str, op: &Op) -> Result<Outcome, DriverError> {
-        let outcome = self.operation(step, op).await;
-        // The operation may have restarted a server.
-        self.listen();
-        Ok(match outcome {
-            Ok(value) => Outcome::Ok { value },
-            Err(error) => Outcome::Error { error: error.into() },
+impl Callbacks for Scripted {
+    async fn sample(&self, _: &str, _: Sampling) -> Result<Value, RpcError> {
+        self.sampling.clone().ok_or_else(RpcError::user_rejected)
+    }
+
+    async fn elicit(&self, _: &str, _: Elicitation) -> Result<ElicitAnswer, RpcError> {
+        let answer = self.elicitation.as_ref();
+        Ok(match answer.and_then(|a| a.get("action")).and_then(Value::as_str) {
+            Some("accept") => ElicitAnswer::Accept(
+                answer.and_then(|a| a.get("content")).and_then(Value::as_object).cloned().unwrap_or_default(),
+            ),
+            Some("cancel") => ElicitAnswer::Cancel,
+            _ => ElicitAnswer::Decline,
         })
     }
-
-    /// Nothing escapes a client that is no process; what its servers leave is theirs to tell.
-    async fn stop(&self) -> Vec<(u32, String)> {
-        let _ = tokio::time::timeout(CLOSE_LIMIT, self.close(None)).await;
-        Vec::new()
-    }
 }
 
-fn roots<'a>(uris: impl IntoIterator<Item = &'a String>) -> Vec<Root> {
-    uris.into_iter().map(|uri| Root { uri: uri.clone(), name: None }).collect()
-}
-
-/// Tells of an event of a connection: as the notification that caused it, or in words.
-fn report(server: &str, event: Event, to: &dyn DriverEvents) {
-    let notification = |method: &str, params: Value| {
-        to.driver_event("notification", json!({"server": server, "method": method, "params": params}));
-    };
-    match event {
-        Event::Log(params) => notification("notifications/message", params),
-        Event::ListChanged(kind) => {
-            let method = match kind {
-                ListKind::Tools => "notifications/tools/list_changed",
-                ListKind::Prompts => "notifications/prompts/list_changed",
-                _ => "notifications/resources/list_changed",
-            };
-            notification(method, json!({}));
-        }
-        Event::ResourceUpdated { uri } => {
-            notification("notifications/resources/updated", json!({"uri": uri}));
-        }
-        Event::ElicitationComplete { id } => {
-            notification("notifications/elicitation/complete", json!({"elicitationId": id}));
-        }
-        // Reported by the call's own callback, with its step.
-        Event::Progress { .. } => {}
-        other => to.driver_event("log", json!({"text": format!("{server}: {other:?}")})),
-    }
-}
-
-/// The browser of the harness.
+/// The browser that the harness plays.
 struct HarnessBrowser {
     events: Arc<dyn DriverEvents>,
 }
@@ -552,38 +546,12 @@ struct HarnessBrowser {
 #[async_trait]
 impl Browser for HarnessBrowser {
     async fn open(&self, server: &str, url: &str) -> Result<Option<String>, String> {
-        self.events.driver_event("authorization-url", json!({"url": url, "server": server}));
-        let (events, url) = (self.events.clone(), url.to_owned());
-        // In a task of its own, since the client no longer cares once its listener was called, but the transcript
-        // does.
-        let visit = tokio::spawn(async move { browse(&url, events.as_ref()).await });
-        match visit.await {
-            Ok(Some(url)) => Ok(Some(url)),
-            _ => Err("the authorization URL leads nowhere".to_owned()),
+        self.events.driver_event("authorization-url", json!({ "server": server, "url": url }));
+        match browser::follow(url).await {
+            // The client's own listener has taken it.
+            Ok(arrival) if arrival.delivered => Ok(None),
+            Ok(arrival) => Ok(Some(arrival.url)),
+            Err(lost) => Err(lost.to_string()),
         }
-    }
-}
-
-/// What the user and the model say, as the scenario has it.
-struct Answers {
-    sampling: Option<JsonText>,
-    elicitation: Option<JsonText>,
-}
-
-#[async_trait]
-impl Callbacks for Answers {
-    async fn sample(&self, _: &str, _: Sampling) -> Result<Value, RpcError> {
-        self.sampling.as_ref().map(|answer| answer.0.clone()).ok_or_else(RpcError::user_rejected)
-    }
-
-    async fn elicit(&self, _: &str, _: Elicitation) -> Result<ElicitAnswer, RpcError> {
-        let answer = self.elicitation.as_ref().map(|answer| &answer.0);
-        let action = answer.and_then(|answer| answer.get("action")).and_then(Value::as_str);
-        Ok(match (action, answer.and_then(|answer| answer.get("content"))) {
-            (Some("accept"), Some(Value::Object(content))) => ElicitAnswer::Accept(content.clone()),
-            (Some("accept"), _) => ElicitAnswer::Accept(Map::new()),
-            (Some("cancel"), _) => ElicitAnswer::Cancel,
-            _ => ElicitAnswer::Decline,
-        })
     }
 }

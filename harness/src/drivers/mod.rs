@@ -1,11 +1,10 @@
 //! The drivers that come with the harness.
 //!
 //! - [`adapter`]: a program that speaks the driver protocol (`docs/driver-protocol.md`);
-//! - [`builtin`]: the reference client in this process, as it is or changed by whoever makes mutants of it;
 //! - [`official`]: the contract of the official conformance framework, so that its clients run unchanged.
 
 pub mod adapter;
-pub mod builtin;
+mod builtin;
 pub mod official;
 mod process;
 
