@@ -57,7 +57,9 @@ async def open_(params):
         else:
             client, sessions[session.name] = session.client, session
             servers[session.name] = {"ok": True, "protocolVersion": client.protocol_version, "serverInfo": plain(client.server_info),
-                                     "capabilities": plain(client.server_capabilities), "instructions": client.instructions}
+                                     "capabilities": plain(client.server_capabilities)}
+            if client.instructions is not None:
+                servers[session.name]["instructions"] = client.instructions
     if failures and len(failures) == len(servers):
         raise failures[0]
     return {"servers": servers}

@@ -76,7 +76,8 @@ class Session:
     """A connection. The SDK's context managers are entered and left in one task."""
 
     def __init__(self, name, target, params):
-        self.name, self.target, self.params, self.auth, self.error, self.status = name, target, params, None, None, None
+        self.name, self.target, self.params, self.auth = name, target, params, None
+        self.error, self.broken, self.status = None, None, None
         self.opened, self.leave, self.task = asyncio.Event(), asyncio.Event(), asyncio.create_task(self.run())
 
     async def run(self):
@@ -110,14 +111,21 @@ class Session:
                 metadata = OAuthClientMetadata(client_name="sparring-adapter", token_endpoint_auth_method="none", **REDIRECT)
                 self.auth = OAuthClientProvider(target["url"], metadata, storage, storage.redirect, storage.callback)
             http = await stack.enter_async_context(create_mcp_http_client(headers, auth=self.auth))
-            http.event_hooks = {"response": [self.note]}
+            self.send, http.send = http.send, self.note
             server = streamable_http_client(target["url"], http_client=http)
         # `auto`, the SDK's default, would ask servers of the older revisions for `server/discover` first.
         mode = "legacy" if params.get("revision") in HANDSHAKE_PROTOCOL_VERSIONS else "auto"
         return Client(server, mode=mode, client_info=types.Implementation(name="sparring-adapter-python", version="0.1.0"), message_handler=self.hear, **answers)
 
-    async def note(self, response):  # the SDK keeps the status to itself
+    async def note(self, *args, **kwargs):
+        """Sends with the HTTP client, and remembers what the SDK keeps to itself."""
+        try:
+            response = await self.send(*args, **kwargs)
+        except Exception as error:
+            self.broken = error
+            raise
         self.status = response.status_code if response.status_code >= 400 else self.status
+        return response
 
     async def hear(self, message):
         if isinstance(message, Exception):
@@ -131,8 +139,8 @@ class Session:
             raise self.failure(error) from error
 
     def failure(self, error, opening=False):
-        if self.error and getattr(error, "message", None) == "Connection closed":
-            error = self.error  # what had ended the connection says more
+        if getattr(error, "message", None) == "Connection closed":
+            error = self.error or self.broken or error  # what had ended the connection says more
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         says = lambda kind, code=None: Failed(kind, str(error) or repr(error), code)

@@ -1,6 +1,6 @@
 //! The SDK's side of the adapter: connections, what servers ask and tell, OAuth, and which failure is of which kind.
 
-use crate::{event, read, state, text};
+use crate::{event, plain, read, state, text};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::*;
 use rmcp::service::{
@@ -281,10 +281,8 @@ pub async fn connect(name: &str, target: &Value, params: &Value) -> Result<Value
     };
     let peer = service.peer().clone();
     let info = peer.peer_info().ok_or_else(|| Failed("other", "no handshake".to_owned(), None))?;
-    let told = json!({
-        "ok": true, "protocolVersion": info.protocol_version, "serverInfo": info.server_info,
-        "capabilities": info.capabilities, "instructions": info.instructions,
-    });
+    let mut told = plain(info)?;
+    told["ok"] = json!(true);
     let session = Session {
         name: name.to_owned(),
         peer,
