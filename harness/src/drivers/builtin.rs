@@ -336,7 +336,7 @@ impl Reference {
                     Event::ResourceUpdated { uri } => {
                         ("notifications/resources/updated".to_owned(), json!({ "uri": uri }))
                     }
-                    Event::UnknownNotification { method } => (method, json!({})),
+                    Event::Notification { method, params } => (method, params),
                     other => {
                         report.driver_event("log", json!({ "text": format!("{server}: {other:?}") }));
                         continue;
