@@ -113,7 +113,11 @@ pub trait Subject: Send + Sync {
     ///
     /// # Errors
     /// As of [`Subject::run`]; a call that fails makes the whole operation fail.
-    async fn bench(&self, call: &sparring_scenarios::op::Call, calls: u32) -> Result<Option<Vec<u64>>, DriverError> {
+    async fn bench(
+        &self,
+        call: &sparring_scenarios::op::Call,
+        calls: u32,
+    ) -> Result<Option<Vec<u64>>, DriverError> {
         let _ = (call, calls);
         Ok(None)
     }

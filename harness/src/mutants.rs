@@ -1,7 +1,7 @@
 //! Mutants: the reference client with one deliberate fault each. They prove that the judges can fail.
 
-use crate::cli::Trouble;
 use crate::cli::MutantsArgs;
+use crate::cli::Trouble;
 
 /// The names of all mutants.
 pub fn names() -> Vec<&'static str> {

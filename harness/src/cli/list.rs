@@ -41,6 +41,8 @@ pub(super) fn lint(paths: &[PathBuf]) -> Result<u8, Trouble> {
     }
     let own = loaded.len() - built_in;
     let checks: usize = loaded.iter().map(|l| l.scenario.judge.len()).sum();
-    print(&format!("{built_in} built-in scenarios and {own} of your own, {checks} checks: nothing to complain of"));
+    print(&format!(
+        "{built_in} built-in scenarios and {own} of your own, {checks} checks: nothing to complain of"
+    ));
     Ok(exit_code::PASSED)
 }

@@ -282,13 +282,18 @@ impl Reference {
                     self.listen(&name, &connection);
                     opened(&connection)
                 }
-                (None, Some(sparring_client::ServerStatus::Down(e) | sparring_client::ServerStatus::GivenUp(e))) => {
+                (
+                    None,
+                    Some(sparring_client::ServerStatus::Down(e) | sparring_client::ServerStatus::GivenUp(e)),
+                ) => {
                     let error = Failure::from(&e);
                     failure.get_or_insert_with(|| error.clone());
                     json!({ "ok": false, "error": error })
                 }
                 // It went down between the two looks.
-                (None, _) => json!({ "ok": false, "error": Failure::new(FailureKind::Closed, "the server is gone") }),
+                (None, _) => {
+                    json!({ "ok": false, "error": Failure::new(FailureKind::Closed, "the server is gone") })
+                }
             };
             servers.insert(name, report);
         }
@@ -322,7 +327,9 @@ impl Reference {
         lock(&self.listeners).spawn(async move {
             while let Some(event) = events.next().await {
                 let (method, params) = match event {
-                    Event::ListChanged(ListKind::Tools) => ("notifications/tools/list_changed".to_owned(), json!({})),
+                    Event::ListChanged(ListKind::Tools) => {
+                        ("notifications/tools/list_changed".to_owned(), json!({}))
+                    }
                     Event::ListChanged(ListKind::Prompts) => {
                         ("notifications/prompts/list_changed".to_owned(), json!({}))
                     }
@@ -358,7 +365,9 @@ impl Reference {
                     Err(error) if error.kind() == FailureKind::Refused && of.server.is_none() => {}
                     Err(error) => return Err(error.into()),
                 },
-                (None, 1) => return Err(self.connection(Some(&name)).err().unwrap_or_else(|| refused("gone"))),
+                (None, 1) => {
+                    return Err(self.connection(Some(&name)).err().unwrap_or_else(|| refused("gone")));
+                }
                 (None, _) => {}
             }
         }
@@ -382,9 +391,9 @@ impl Reference {
     async fn call(&self, step: &str, call: &op::Call) -> Result<Value, Failure> {
         let host = self.host()?;
         let tools = host.tools();
-        let tool = tools
-            .iter()
-            .find(|t| t.tool.key == call.tool && call.server.as_ref().is_none_or(|server| *server == t.server));
+        let tool = tools.iter().find(|t| {
+            t.tool.key == call.tool && call.server.as_ref().is_none_or(|server| *server == t.server)
+        });
         let Some(tool) = tool else {
             return Err(refused(&format!("no server lists a tool {:?}", call.tool)));
         };

@@ -81,9 +81,7 @@ fn failure(error: Error) -> Failure {
     let text = format!("{error:?}");
     match error {
         Error::Start(_) => Failure::new(FailureKind::Start, text),
-        Error::Server(code, message) => {
-            Failure { kind: FailureKind::Protocol, message, code: Some(code) }
-        }
+        Error::Server(code, message) => Failure { kind: FailureKind::Protocol, message, code: Some(code) },
         Error::Timeout => Failure::new(FailureKind::Timeout, text),
         Error::Closed => Failure::new(FailureKind::Closed, text),
         Error::Revision(_) => Failure::new(FailureKind::Invalid, text),
