@@ -11,7 +11,7 @@
 
 use serde_json::{Value, json};
 use sparring::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject};
-use sparring::drivers::{Adapter, Official, ProcessSettings};
+use sparring::drivers::{Adapter, Builtin, ClientSetup, Official, ProcessSettings};
 use sparring::plan::Case;
 use sparring::run::case::{self, CLOSING_STEP, WHOLE_STEP};
 use sparring::run::{self, CaseRun, Ending, Settings, Stop, schedule};
@@ -70,6 +70,13 @@ const TESTS: &[(&str, fn())] = &[
     ("many_cases_run_and_an_interrupt_ends_them", many_cases_run_and_an_interrupt_ends_them),
     ("transcripts_are_written_or_the_run_says_why_not", transcripts_are_written_or_the_run_says_why_not),
     ("a_driver_that_panics_is_an_error_at_the_step", a_driver_that_panics_is_an_error_at_the_step),
+    ("the_reference_client_works_over_stdio", the_reference_client_works_over_stdio),
+    ("the_reference_client_works_over_http", the_reference_client_works_over_http),
+    ("the_reference_client_logs_in", the_reference_client_logs_in),
+    ("the_reference_client_restarts_a_server", the_reference_client_restarts_a_server),
+    ("the_reference_client_can_be_changed", the_reference_client_can_be_changed),
+    ("a_server_that_is_left_behind_is_ended", a_server_that_is_left_behind_is_ended),
+    ("waiting_for_a_message_of_the_protocol", waiting_for_a_message_of_the_protocol),
     ("a_harness_that_is_killed_leaves_no_process", a_harness_that_is_killed_leaves_no_process),
 ];
 
@@ -261,7 +268,7 @@ fn drive_with(driver: &dyn Driver, place: &Place, drive: &str, deadline_ms: u64)
     assert!(place.is_empty(), "the case's folder is gone");
     for event in &run.transcript {
         if let What::ClientStarted { pid, .. } = event.what {
-            assert!(!sparring::platform::exists(pid), "the client is gone");
+            assert!(!sparring::platform::is_alive(pid), "the client is gone");
         }
     }
     run
@@ -412,7 +419,7 @@ fn a_daemon_does_not_escape() {
         .collect();
     assert_eq!(escaped.len(), 1, "{escaped:?}");
     assert_eq!(escaped[0].1, "sleep 1000");
-    assert!(!sparring::platform::exists(escaped[0].0));
+    assert!(!sparring::platform::is_alive(escaped[0].0));
 }
 
 fn a_floods_stderr_is_cut() {
@@ -663,6 +670,125 @@ fn a_driver_that_panics_is_an_error_at_the_step() {
     );
 }
 
+// ---- the reference client and real servers ----
+
+fn builtin(driver: &Builtin, transport: Transport, server: &str, drive: &str) -> CaseRun {
+    let place = Place::new();
+    let text = format!(
+        "{{\"scenario\": \"test.case\", \"version\": 1, \"about\": \"A test.\", \"deadline_ms\": {LONG}, \"server\": {server}, \"judge\": [], \"drive\": {drive}}}"
+    );
+    let scenario: Scenario = serde_json::from_str(&text).expect("a scenario");
+    let case = Case::new(Arc::new(scenario), Revision::V2025_11_25, transport);
+    let run = block(async {
+        let hello = driver.hello().await.expect("a hello");
+        case::run(&case, driver, &hello, &place.settings(), &Stop::default()).await
+    });
+    assert!(place.is_empty());
+    for event in &run.transcript {
+        if let What::ProcessStarted(process) = &event.what {
+            assert!(!sparring::platform::is_alive(process.pid), "the server is gone");
+        }
+    }
+    assert!(!has(&run, |what| matches!(what, What::HarnessError { .. })), "{:#?}", run.transcript);
+    run
+}
+
+const USE: &str = r#"[{"open": {}}, {"tools": {}}, {"call": {"tool": "echo", "arguments": "{\"text\": \"hi\"}"}}, {"ping": {}}]"#;
+
+fn check_use(run: &CaseRun) {
+    assert_eq!(run.ending, Ending::Finished, "{:#?}", run.transcript);
+    assert_eq!(value(run, "open")["servers"]["server"]["ok"], true);
+    assert_eq!(value(run, "tools")["tools"][0]["rawName"], "echo");
+    assert_eq!(value(run, "call")["content"][0]["text"], "hi");
+    let reports = judged(run);
+    let bad: Vec<_> = reports.iter().filter(|report| report.verdict.fails_the_run()).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+fn judged(run: &CaseRun) -> Vec<sparring_reports::model::JudgeReport> {
+    sparring::judge::judge_transcript_only(Some(Revision::V2025_11_25), &run.transcript)
+}
+
+fn the_reference_client_works_over_stdio() {
+    let run = builtin(&Builtin::new(), Transport::Stdio, r#"{"tools": ["echo"]}"#, USE);
+    check_use(&run);
+    let home = run.transcript.iter().find_map(|event| match &event.what {
+        What::ProcessStarted(process) => Some((process.cwd.clone(), process.env.get("HOME").cloned())),
+        _ => None,
+    });
+    let (cwd, home) = home.expect("the server was started");
+    assert_eq!(home, Some(format!("{cwd}/home")));
+    assert!(has(&run, |what| matches!(what, What::StdinClosed)));
+    assert!(!has(&run, |what| matches!(what, What::Escaped { .. })));
+}
+
+fn the_reference_client_works_over_http() {
+    let run =
+        builtin(&Builtin::new(), Transport::Http, r#"{"tools": ["echo"], "http": {"sessions": true}}"#, USE);
+    check_use(&run);
+    assert!(has(&run, |what| matches!(what, What::HttpRequest(request) if request.method == "DELETE")));
+}
+
+fn the_reference_client_logs_in() {
+    let run = builtin(&Builtin::new(), Transport::Http, r#"{"tools": ["echo"], "auth": {}}"#, USE);
+    check_use(&run);
+    assert!(has(&run, |what| matches!(what, What::DriverEvent { name, .. } if name == "authorization-url")));
+    assert!(has(
+        &run,
+        |what| matches!(what, What::DriverEvent { name, data } if name == "browser" && data["delivered"] == true)
+    ));
+}
+
+fn the_reference_client_restarts_a_server() {
+    let server =
+        r#"{"tools": ["echo"], "rules": [{"on": "tools/call", "incarnation": 1, "do": [{"exit": 3}]}]}"#;
+    let drive = r#"[{"open": {"backoff_ms": [1, 1]}},
+        {"call": {"tool": "echo", "arguments": "{\"text\": \"a\"}"}, "as": "met", "expect": "error"},
+        {"call": {"tool": "echo", "arguments": "{\"text\": \"b\"}"}, "as": "after"}]"#;
+    let run = builtin(&Builtin::new(), Transport::Stdio, server, drive);
+    assert_eq!(run.ending, Ending::Finished, "{:#?}", run.transcript);
+    assert!(matches!(outcome(&run, "met"), Outcome::Error { error } if error.kind == FailureKind::Closed));
+    assert_eq!(value(&run, "after")["content"][0]["text"], "b");
+    assert_eq!(
+        run.transcript.iter().filter(|event| matches!(event.what, What::ProcessStarted(_))).count(),
+        2
+    );
+}
+
+fn the_reference_client_can_be_changed() {
+    let changed =
+        Builtin::new().with(Arc::new(|setup: &mut ClientSetup| setup.settings.name = "another".to_owned()));
+    let run = builtin(&changed, Transport::Stdio, r#"{"tools": ["echo"]}"#, USE);
+    assert!(has(&run, |what| matches!(what, What::Line(line) if line.text.contains("\"another\""))));
+}
+
+fn a_server_that_is_left_behind_is_ended() {
+    let run = builtin(
+        &Builtin::new(),
+        Transport::Stdio,
+        r#"{"tools": ["echo"], "process": {"grandchild": true}}"#,
+        USE,
+    );
+    assert_eq!(run.ending, Ending::Finished);
+    assert!(has(
+        &run,
+        |what| matches!(what, What::GrandchildStarted { pid } if !sparring::platform::is_alive(*pid))
+    ));
+}
+
+fn waiting_for_a_message_of_the_protocol() {
+    let server =
+        r#"{"tools": ["echo"], "rules": [{"on": "tools/call", "do": [{"announce": "tools"}, "default"]}]}"#;
+    let drive = r#"[{"open": {}}, {"tools": {}}, {"call": {"tool": "echo", "arguments": "{\"text\": \"a\"}"}},
+        {"wait_for": {"request": "tools/list", "nth": 2}}]"#;
+    for transport in [Transport::Stdio, Transport::Http] {
+        let run = builtin(&Builtin::new(), transport, server, drive);
+        assert_eq!(run.ending, Ending::Finished, "{:#?}", run.transcript);
+        assert!(has(&run, |what| matches!(what, What::DriverEvent { name, data }
+            if name == "notification" && data["method"] == "notifications/tools/list_changed")));
+    }
+}
+
 // ---- a harness that is killed ----
 
 /// Tells the test which client was started, by a line on stdout.
@@ -728,7 +854,7 @@ fn a_harness_that_is_killed_leaves_no_process() {
     harness.kill().expect("it is alive");
     harness.wait().expect("it ended");
     eventually("the clients end when their harness is killed", || {
-        pids.iter().all(|pid| !sparring::platform::exists(*pid)) && of_the_case().is_empty()
+        pids.iter().all(|pid| !sparring::platform::is_alive(*pid)) && of_the_case().is_empty()
     });
     let mut rest = Vec::new();
     lines.map_while(Result::ok).for_each(|line| rest.push(line));

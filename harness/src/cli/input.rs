@@ -15,24 +15,17 @@ use sparring_scenarios::scenario::Scenario;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The scenarios that the program carries, with those of `own`, linted.
+/// The scenarios that the program carries, with those of `own`. The former are linted by the tests, the latter here.
 pub(super) fn scenarios(own: Option<&Path>) -> Result<Vec<Arc<Scenario>>, Trouble> {
     let mut loaded = load::embedded().map_err(|d| diagnostics(&d))?;
     if let Some(folder) = own {
         loaded.extend(load::load(folder).map_err(|d| diagnostics(&d))?);
-    }
-    let wrong = check(&loaded);
-    if !wrong.is_empty() {
-        return Err(diagnostics(&wrong));
+        let wrong = lint::lint(&loaded);
+        if !wrong.is_empty() {
+            return Err(diagnostics(&wrong));
+        }
     }
     Ok(loaded.into_iter().map(|l| l.scenario).collect())
-}
-
-/// All that the lint has to say, the mutants' names included.
-pub(super) fn check(loaded: &[Loaded]) -> Vec<Diagnostic> {
-    let mut wrong = lint::lint(loaded);
-    wrong.extend(lint::lint_mutants(loaded, &crate::mutants::names()));
-    wrong
 }
 
 pub(super) fn diagnostics(all: &[Diagnostic]) -> Trouble {
