@@ -95,6 +95,8 @@ impl Slot {
                 Ok(_) => Ok(connection),
                 // A server without tools is a server all the same.
                 Err(error) if error.kind() == FailureKind::Refused => Ok(connection),
+                // Nor does a list that can't be read concern anything but tools; whoever asks for them meets it again.
+                Err(_) if connection.closed().is_none() => Ok(connection),
                 Err(error) => {
                     connection.close().await;
                     Err(error)

@@ -64,3 +64,6 @@ pub struct Summary {
     /// The longest.
     pub max_ns: u64,
 }
+pub(crate) fn command(_: &crate::cli::BenchArgs) -> Result<u8, crate::cli::Trouble> {
+    Err(crate::cli::Trouble::new(1, "none yet"))
+}

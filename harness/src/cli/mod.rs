@@ -6,7 +6,7 @@ mod input;
 mod list;
 mod run;
 
-pub use args::{Cli, EXIT_CODES};
+pub use args::{BenchArgs, Cli, EXIT_CODES, MutantsArgs};
 
 use args::Command;
 use clap::Parser;
@@ -23,7 +23,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    fn new(code: u8, message: impl fmt::Display) -> Self {
+    pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
         Self { code, message: message.to_string() }
     }
 

@@ -4,10 +4,12 @@
 //! - [`official`]: the contract of the official conformance framework, so that its clients run unchanged.
 
 pub mod adapter;
+mod builtin;
 pub mod official;
 mod process;
 
 pub use adapter::Adapter;
+pub use builtin::{Builtin, ClientSetup, Customise};
 pub use official::Official;
 pub use process::ProcessSettings;
 
