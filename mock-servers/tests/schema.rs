@@ -3,7 +3,7 @@
 //! The oracle is the official JSON Schemas, which are not part of this repository: `../shared/schema` beside the
 //! workspace, or the directory that `SPARRING_SCHEMAS` names. Without them the test says so and does nothing.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 use serde_json::{Value, json};
 use sparring_mock_servers::core::{Effect, Input, ServerCore};
