@@ -1,8 +1,9 @@
 //! The `builtin` driver: the reference client, in this process.
 
 use super::ToolNames;
-use crate::browser;
+use super::process::browse;
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
+use crate::run::directory;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_client::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
@@ -282,13 +283,18 @@ impl Reference {
                     self.listen(&name, &connection);
                     opened(&connection)
                 }
-                (None, Some(sparring_client::ServerStatus::Down(e) | sparring_client::ServerStatus::GivenUp(e))) => {
+                (
+                    None,
+                    Some(sparring_client::ServerStatus::Down(e) | sparring_client::ServerStatus::GivenUp(e)),
+                ) => {
                     let error = Failure::from(&e);
                     failure.get_or_insert_with(|| error.clone());
                     json!({ "ok": false, "error": error })
                 }
                 // It went down between the two looks.
-                (None, _) => json!({ "ok": false, "error": Failure::new(FailureKind::Closed, "the server is gone") }),
+                (None, _) => {
+                    json!({ "ok": false, "error": Failure::new(FailureKind::Closed, "the server is gone") })
+                }
             };
             servers.insert(name, report);
         }
@@ -303,7 +309,8 @@ impl Reference {
             Target::Stdio { command, args, env } => {
                 let mut target = StdioTarget::new(command, args);
                 target.env = env.iter().map(|(k, v)| (k.into(), v.into())).collect();
-                target.env.push(("HOME".into(), self.case.directory.clone().into()));
+                target.env.push(("HOME".into(), directory::home(&self.case.directory).into()));
+                target.env.push(("TMPDIR".into(), directory::tmp(&self.case.directory).into()));
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
@@ -322,7 +329,9 @@ impl Reference {
         lock(&self.listeners).spawn(async move {
             while let Some(event) = events.next().await {
                 let (method, params) = match event {
-                    Event::ListChanged(ListKind::Tools) => ("notifications/tools/list_changed".to_owned(), json!({})),
+                    Event::ListChanged(ListKind::Tools) => {
+                        ("notifications/tools/list_changed".to_owned(), json!({}))
+                    }
                     Event::ListChanged(ListKind::Prompts) => {
                         ("notifications/prompts/list_changed".to_owned(), json!({}))
                     }
@@ -358,7 +367,9 @@ impl Reference {
                     Err(error) if error.kind() == FailureKind::Refused && of.server.is_none() => {}
                     Err(error) => return Err(error.into()),
                 },
-                (None, 1) => return Err(self.connection(Some(&name)).err().unwrap_or_else(|| refused("gone"))),
+                (None, 1) => {
+                    return Err(self.connection(Some(&name)).err().unwrap_or_else(|| refused("gone")));
+                }
                 (None, _) => {}
             }
         }
@@ -382,9 +393,9 @@ impl Reference {
     async fn call(&self, step: &str, call: &op::Call) -> Result<Value, Failure> {
         let host = self.host()?;
         let tools = host.tools();
-        let tool = tools
-            .iter()
-            .find(|t| t.tool.key == call.tool && call.server.as_ref().is_none_or(|server| *server == t.server));
+        let tool = tools.iter().find(|t| {
+            t.tool.key == call.tool && call.server.as_ref().is_none_or(|server| *server == t.server)
+        });
         let Some(tool) = tool else {
             return Err(refused(&format!("no server lists a tool {:?}", call.tool)));
         };
@@ -547,11 +558,15 @@ struct HarnessBrowser {
 impl Browser for HarnessBrowser {
     async fn open(&self, server: &str, url: &str) -> Result<Option<String>, String> {
         self.events.driver_event("authorization-url", json!({ "server": server, "url": url }));
-        match browser::follow(url).await {
+        let (events, url) = (Arc::clone(&self.events), url.to_owned());
+        // In a task of its own: the client no longer waits once its listener was called, but the transcript does.
+        let visit = tokio::spawn(async move { browse(&url, events.as_ref()).await });
+        match visit.await {
             // The client's own listener has taken it.
-            Ok(arrival) if arrival.delivered => Ok(None),
-            Ok(arrival) => Ok(Some(arrival.url)),
-            Err(lost) => Err(lost.to_string()),
+            Ok(Ok(arrival)) if arrival.delivered => Ok(None),
+            Ok(Ok(arrival)) => Ok(Some(arrival.url)),
+            Ok(Err(lost)) => Err(lost.to_string()),
+            Err(failed) => Err(failed.to_string()),
         }
     }
 }

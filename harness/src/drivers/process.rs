@@ -1,6 +1,6 @@
 //! A client under test that is a process: started under a supervisor, in the case's own folder and environment.
 
-use crate::browser::{self, stand_in};
+use crate::browser::{self, Arrival, Lost, stand_in};
 use crate::driver::{DriverError, DriverEvents};
 use crate::platform::{self, Force};
 use crate::run::directory;
@@ -409,20 +409,17 @@ pub(super) fn cut(text: &str) -> String {
     format!("{}… ({} bytes)", &text[..end], text.len())
 }
 
-/// Plays the browser for a URL that the client wants opened, and tells the transcript where it led; returns the
-/// final URL.
-pub(super) async fn browse(url: &str, events: &dyn DriverEvents) -> Option<String> {
-    match browser::follow(url).await {
+/// Plays the browser for a URL that the client wants opened, and tells the transcript where it led.
+pub(super) async fn browse(url: &str, events: &dyn DriverEvents) -> Result<Arrival, Lost> {
+    let arrived = browser::follow(url).await;
+    match &arrived {
         Ok(arrival) => {
             let data = json!({"redirect": browser::bare(&arrival.url), "delivered": arrival.delivered});
             events.driver_event("browser", data);
-            Some(arrival.url)
         }
-        Err(lost) => {
-            events.driver_event("browser", json!({"error": lost.to_string()}));
-            None
-        }
+        Err(lost) => events.driver_event("browser", json!({"error": lost.to_string()})),
     }
+    arrived
 }
 
 /// Browser visits that one client may have under way at a time; more is a client gone wild.
@@ -443,8 +440,8 @@ pub(super) fn visitor(
         }
         let (events, under_way, arrived) = (events.clone(), under_way.clone(), arrived.clone());
         tokio::spawn(async move {
-            if let Some(url) = browse(&url, events.as_ref()).await {
-                arrived(url);
+            if let Ok(arrival) = browse(&url, events.as_ref()).await {
+                arrived(arrival.url);
             }
             under_way.fetch_sub(1, Ordering::SeqCst);
         });

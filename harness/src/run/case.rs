@@ -4,7 +4,7 @@ use super::directory::CaseDirectory;
 use super::recorder::Recorder;
 use super::servers::Servers;
 use super::{Settings, Stop};
-use crate::driver::{CaseContext, Driver, DriverError, Hello, Subject};
+use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject};
 use crate::judge::{Floor, pattern};
 use crate::plan::Case;
 use serde_json::{Value, json};
@@ -23,6 +23,9 @@ use tokio::task::JoinHandle;
 pub const CLOSING_STEP: &str = "closing";
 /// The label of the only step under a driver that does not drive steps one by one.
 pub const WHOLE_STEP: &str = "client";
+
+/// The name of the driver event that says why the driver was lost; its data has an `error`.
+pub const LOST_EVENT: &str = "driver-lost";
 
 /// Drivers bound their own stopping; one that doesn't (an in-process one of a user's) is left behind after this.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -144,6 +147,9 @@ async fn set_up_and_drive(
             ending
         }
     };
+    if let Ending::DriverLost(error) = &ending {
+        recorder.driver_event(LOST_EVENT, json!({"error": error.to_string()}));
+    }
     match tokio::time::timeout(SERVERS_LIMIT, servers.shutdown()).await {
         Ok(pids) => {
             for pid in pids {
