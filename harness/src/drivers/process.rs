@@ -57,6 +57,9 @@ impl ProcessSettings {
     }
 }
 
+/// How long the word of a supervisor that has ended may be under way.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// What is to be started.
 pub(super) struct Launch<'a> {
     pub(super) command: &'a [String],
@@ -170,15 +173,21 @@ impl ClientProcess {
         let supervisor_pid = supervisor.id();
 
         // The supervisor connects, or it ends without.
-        let (mut reports, control) = tokio::select! {
-            connected = connect(&listener, &token) => connected.map_err(text)?,
+        let mut connecting = std::pin::pin!(connect(&listener, &token));
+        let connected = tokio::select! {
+            connected = &mut connecting => connected,
             status = supervisor.wait() => {
                 let status = status.map_err(text)?;
-                return Err(format!(
-                    "the supervisor ended ({status}): does the program call `sparring::run::hand_over` first?"
-                ));
+                // If it had connected before it ended, that is to be seen by now.
+                match tokio::time::timeout(LAST_WORDS, connecting).await {
+                    Ok(connected) => connected,
+                    Err(_) => return Err(format!(
+                        "the supervisor ended ({status}): does the program call `sparring::run::hand_over` first?"
+                    )),
+                }
             }
         };
+        let (mut reports, control) = connected.map_err(text)?;
         let pid = match next_report(&mut reports).await {
             Some(Report::Started { pid }) => pid,
             Some(Report::Failed { why }) => return Err(why),
