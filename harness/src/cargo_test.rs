@@ -124,7 +124,8 @@ fn prepare(driver: Arc<dyn Driver>, settings: &Settings) -> Result<Vec<Trial>, S
 }
 
 async fn trial(session: &Arc<Session>, planned: Planned, seed: u64) -> Result<Completion, Failed> {
-    let mut settings = run::Settings::new().map_err(|e| Failed::from(format!("can't prepare the case: {e}")))?;
+    let mut settings =
+        run::Settings::new().map_err(|e| Failed::from(format!("can't prepare the case: {e}")))?;
     settings.seed = seed;
     let options = Options { allow_unsupported: true };
     let finished = session.run(vec![planned], settings, options, &Stop::default(), |_: &CaseReport| {}).await;
@@ -139,5 +140,6 @@ async fn trial(session: &Arc<Session>, planned: Planned, seed: u64) -> Result<Co
         let target = program.rsplit_once('-').map_or(&*program, |(name, _)| name);
         case.again = format!("cargo test --test {target} -- --exact '{}'", case.id);
     }
-    Err(terminal::render_summary(&report, &TerminalOptions { verbose: true, ..TerminalOptions::default() }).into())
+    Err(terminal::render_summary(&report, &TerminalOptions { verbose: true, ..TerminalOptions::default() })
+        .into())
 }

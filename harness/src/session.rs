@@ -193,7 +193,8 @@ fn without_steps(scenario: &Arc<Scenario>) -> (Arc<Scenario>, Vec<Check>) {
 }
 
 fn names_a_step(check: &Check) -> bool {
-    let patterns = check.after.iter().chain(&check.until).chain(&check.expect).chain(&check.never).chain(&check.order);
+    let patterns =
+        check.after.iter().chain(&check.until).chain(&check.expect).chain(&check.never).chain(&check.order);
     let nested = check.count.iter().map(|c| &c.of);
     let each = check.each.iter().flat_map(|e| std::iter::once(&e.of).chain(&e.are));
     let spacing = check.spacing.iter().flat_map(|s| [&s.from, &s.to]);
@@ -214,7 +215,9 @@ fn needs_steps(case: &Case, check: &Check) -> JudgeReport {
             source: requirement.map(|r| r.source.clone()),
             id,
         },
-        reason: Some("this driver runs the client as a whole, and the check needs the outcome of a single step".into()),
+        reason: Some(
+            "this driver runs the client as a whole, and the check needs the outcome of a single step".into(),
+        ),
         prerequisite: None,
         expected: None,
         actual: Vec::new(),

@@ -696,18 +696,20 @@ impl<'a> Lint<'a> {
 
     /// Restrictions that don't fit to the head.
     fn restrictions(&mut self, pattern: &Pattern, head: &str, at: &Path, role: Role<'_>) {
-        let asks =
-            ["request", "notification", "server_request", "server_notification", "http"].contains(&head);
-        let answers = ["answer", "server_answer", "http"].contains(&head);
-        let http = head == "http";
-        let step = head == "step";
+        let (http, stream, step) = (head == "http", head == "stream", head == "step");
+        let answer = head == "answer" || head == "server_answer";
+        let message =
+            answer || ["request", "notification", "server_request", "server_notification"].contains(&head);
+        let asks = message && !answer || http || stream;
+        let answers = answer || http || stream;
+        let exchange = message || http || stream;
         let failed = step && pattern.outcome.is_none_or(|outcome| outcome == OutcomeWord::Error);
         let after = matches!(role, Role::WithAfter | Role::Narrowing(_));
         let wrong: Vec<(&str, &str)> = [
             (pattern.params.is_some() && !asks, "params", "is for requests and notifications"),
             (pattern.result.is_some() && !answers, "result", "is for answers"),
             (pattern.error.is_some() && !answers, "error", "is for answers"),
-            (pattern.same_id && !(asks || answers), "same_id", "is for messages"),
+            (pattern.same_id && !exchange, "same_id", "is for messages"),
             (pattern.names_id.is_some() && !asks, "names_id", "is for requests and notifications"),
             (pattern.same_id && !after, "same_id", "compares with the event of `after`, and there is none"),
             (
@@ -715,12 +717,12 @@ impl<'a> Lint<'a> {
                 "names_id",
                 "compares with the event of `after`, and there is none",
             ),
-            (pattern.path.is_some() && !http, "path", "is for `http`"),
-            (pattern.method.is_some() && !http, "method", "is for `http`"),
-            (pattern.status.is_some() && !http, "status", "is for `http`"),
-            (!pattern.header.is_empty() && !http, "header", "is for `http`"),
-            (!pattern.query.is_empty() && !http, "query", "is for `http`"),
-            (!pattern.form.is_empty() && !http, "form", "is for `http`"),
+            (pattern.path.is_some() && !exchange, "path", "is for HTTP exchanges"),
+            (pattern.method.is_some() && !exchange, "method", "is for HTTP exchanges"),
+            (pattern.status.is_some() && !exchange, "status", "is for HTTP exchanges"),
+            (!pattern.header.is_empty() && !exchange, "header", "is for HTTP exchanges"),
+            (!pattern.query.is_empty() && !exchange, "query", "is for HTTP exchanges"),
+            (!pattern.form.is_empty() && !exchange, "form", "is for HTTP exchanges"),
             (pattern.role.is_some() && !http, "role", "is for `http`"),
             (
                 pattern.signal.is_some() && pattern.process != Some(ProcessEvent::Signal),
@@ -744,7 +746,7 @@ impl<'a> Lint<'a> {
                 "is not for steps and driver events",
             ),
             (
-                pattern.incarnation.is_some() && (step || http || head == "driver_event" || head == "stream"),
+                pattern.incarnation.is_some() && (step || http || head == "driver_event" || stream),
                 "incarnation",
                 "is for stdio servers",
             ),
@@ -1023,4 +1025,19 @@ fn is_id(text: &str) -> bool {
 fn file_fits(relative: &str, id: &str) -> bool {
     let named = relative.trim_end_matches(".yaml").replace('/', ".");
     id == named || !relative.contains('/') && id.strip_suffix(&named).is_some_and(|rest| rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load;
+
+    #[test]
+    fn the_embedded_scenarios_are_clean() {
+        let shown = |wrong: Vec<Diagnostic>| wrong.iter().map(|d| d.render(false)).collect::<String>();
+        let set = load::embedded().map_err(shown).unwrap_or_else(|wrong| panic!("{wrong}"));
+        assert!(set.len() >= 28);
+        let wrong = shown(lint(&set));
+        assert!(wrong.is_empty(), "{wrong}");
+    }
 }

@@ -40,7 +40,13 @@ impl Samples {
             let rank = (sorted.len() * percent).div_ceil(100).max(1);
             sorted.get(rank - 1).copied().unwrap_or_default()
         };
-        Summary { calls: sorted.len(), p50_ns: rank(50), p90_ns: rank(90), p99_ns: rank(99), max_ns: rank(100) }
+        Summary {
+            calls: sorted.len(),
+            p50_ns: rank(50),
+            p90_ns: rank(90),
+            p99_ns: rank(99),
+            max_ns: rank(100),
+        }
     }
 }
 

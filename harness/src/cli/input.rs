@@ -15,24 +15,17 @@ use sparring_scenarios::scenario::Scenario;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The scenarios that the program carries, with those of `own`, linted.
+/// The scenarios that the program carries, with those of `own`. The former are linted by the tests, the latter here.
 pub(super) fn scenarios(own: Option<&Path>) -> Result<Vec<Arc<Scenario>>, Trouble> {
     let mut loaded = load::embedded().map_err(|d| diagnostics(&d))?;
     if let Some(folder) = own {
         loaded.extend(load::load(folder).map_err(|d| diagnostics(&d))?);
-    }
-    let wrong = check(&loaded);
-    if !wrong.is_empty() {
-        return Err(diagnostics(&wrong));
+        let wrong = lint::lint(&loaded);
+        if !wrong.is_empty() {
+            return Err(diagnostics(&wrong));
+        }
     }
     Ok(loaded.into_iter().map(|l| l.scenario).collect())
-}
-
-/// All that the lint has to say, the mutants' names included.
-pub(super) fn check(loaded: &[Loaded]) -> Vec<Diagnostic> {
-    let mut wrong = lint::lint(loaded);
-    wrong.extend(lint::lint_mutants(loaded, &crate::mutants::names()));
-    wrong
 }
 
 pub(super) fn diagnostics(all: &[Diagnostic]) -> Trouble {
@@ -62,14 +55,17 @@ fn profile(args: &ClientArgs) -> Result<Option<Profile>, Trouble> {
 
 pub(super) fn driver(args: &ClientArgs) -> Result<Arc<dyn Driver>, Trouble> {
     let settings = || {
-        ProcessSettings::new()
-            .map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, format!("can't prepare the client's start: {e}")))
+        ProcessSettings::new().map_err(|e| {
+            Trouble::new(exit_code::HARNESS_ERROR, format!("can't prepare the client's start: {e}"))
+        })
     };
     if args.driver == DriverKind::Builtin {
         return if args.command.is_empty() {
             Ok(Arc::new(Builtin::new()))
         } else {
-            Err(Trouble::usage("a command was given, but the builtin driver starts none; add --driver adapter or --driver official"))
+            Err(Trouble::usage(
+                "a command was given, but the builtin driver starts none; add --driver adapter or --driver official",
+            ))
         };
     }
     if args.command.is_empty() {
@@ -112,7 +108,12 @@ pub(super) fn filter(selection: &Selection) -> Result<Filter, Trouble> {
         scenarios: selection.scenarios.clone(),
         transports: selection.transports.clone(),
         revisions: selection.revisions.clone(),
-        shard: selection.shard.as_deref().map(str::parse).transpose().map_err(|e| Trouble::usage(format!("--shard: {e}")))?,
+        shard: selection
+            .shard
+            .as_deref()
+            .map(str::parse)
+            .transpose()
+            .map_err(|e| Trouble::usage(format!("--shard: {e}")))?,
     })
 }
 
@@ -151,7 +152,11 @@ fn again(selection: &Selection) -> String {
 /// A word as a POSIX shell reads it back.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::args::Selection;
 use super::{Trouble, input, print, runtime};
 use sparring_reports::model::exit_code;
-use sparring_scenarios::load;
+use sparring_scenarios::{lint, load};
 use std::path::PathBuf;
 
 pub(super) fn list(selection: &Selection) -> Result<u8, Trouble> {
@@ -27,7 +27,8 @@ pub(super) fn list(selection: &Selection) -> Result<u8, Trouble> {
 
 pub(super) fn lint(paths: &[PathBuf]) -> Result<u8, Trouble> {
     let mut loaded = load::embedded().map_err(|d| input::diagnostics(&d))?;
-    let mut wrong = Vec::new();
+    // The mutants are ours; what kills the checks of other people's scenarios is theirs to know.
+    let mut wrong = lint::lint_mutants(&loaded, &crate::mutants::names());
     let built_in = loaded.len();
     for path in paths {
         match load::load(path) {
@@ -35,12 +36,14 @@ pub(super) fn lint(paths: &[PathBuf]) -> Result<u8, Trouble> {
             Err(diagnostics) => wrong.extend(diagnostics),
         }
     }
-    wrong.extend(input::check(&loaded));
+    wrong.extend(lint::lint(&loaded));
     if !wrong.is_empty() {
         return Err(input::diagnostics(&wrong));
     }
     let own = loaded.len() - built_in;
     let checks: usize = loaded.iter().map(|l| l.scenario.judge.len()).sum();
-    print(&format!("{built_in} built-in scenarios and {own} of your own, {checks} checks: nothing to complain of"));
+    print(&format!(
+        "{built_in} built-in scenarios and {own} of your own, {checks} checks: nothing to complain of"
+    ));
     Ok(exit_code::PASSED)
 }

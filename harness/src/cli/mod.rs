@@ -28,7 +28,7 @@ impl Trouble {
     }
 
     /// The command line or an input file is wrong.
-    fn usage(message: impl fmt::Display) -> Self {
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(exit_code::USAGE, message)
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn run(args: RunArgs) -> Result<u8, Trouble> {
     }
 
     let runtime = runtime()?;
-    let harness = |e: std::io::Error| Trouble::new(exit_code::HARNESS_ERROR, format!("can't prepare the run: {e}"));
+    let harness =
+        |e: std::io::Error| Trouble::new(exit_code::HARNESS_ERROR, format!("can't prepare the run: {e}"));
     let finished = runtime.block_on(async {
         let stop = Stop::on_signals();
         let session = tokio::select! {
@@ -131,7 +132,8 @@ pub(super) fn judge_file(path: &Path, revision: Option<Revision>) -> Result<u8, 
         failed |= report.verdict.fails_the_run();
         text += &line(report);
     }
-    text += &format!("{} events, {spoke} of {} monitors had something to judge\n", events.len(), reports.len());
+    text +=
+        &format!("{} events, {spoke} of {} monitors had something to judge\n", events.len(), reports.len());
     print(&text);
     Ok(match (failed, spoke) {
         (true, _) => exit_code::FAILED,

@@ -12,10 +12,10 @@ use sparring_client::naming::HashedNames;
 use sparring_client::oauth::MemoryStore;
 use sparring_client::stdio::SystemLauncher;
 use sparring_client::{
-    Backoff, Browser, Callbacks, Client, CompletionRef, Connection, CredentialStore, Declared,
-    ElicitationCapability, Entropy, Error, Event, FollowCursors, Host, HttpClient, HttpTarget, Launcher,
-    ListKind, ListPolicy, MessageFilter, Naming, RegisteredClient, RequestOptions, Root, RootsCapability,
-    SamplingCapability, Settings, StdioTarget, SystemEntropy,
+    Backoff, Browser, CallOptions, Callbacks, CancelSwitch, Client, CompletionRef, Connection,
+    CredentialStore, Declared, ElicitationCapability, Entropy, Event, FollowCursors, Host, HttpClient,
+    HttpTarget, Launcher, ListKind, ListPolicy, MessageFilter, Naming, RegisteredClient, RequestOptions,
+    Root, RootsCapability, SamplingCapability, Settings, StdioTarget, SystemEntropy,
 };
 use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
@@ -24,7 +24,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
 
 /// Everything that the reference client is made of in a case. A mutant wraps or replaces one thing.
 pub struct ClientSetup {
@@ -115,7 +114,7 @@ struct Reference {
     host: Mutex<Option<Host>>,
     names: ToolNames,
     /// How to cancel the calls that run, by step.
-    cancels: Mutex<HashMap<String, watch::Sender<bool>>>,
+    cancels: Mutex<HashMap<String, CancelSwitch>>,
     listeners: Mutex<tokio::task::JoinSet<()>>,
 }
 
@@ -164,8 +163,7 @@ impl Reference {
             Op::Call(call) => self.call(step, call).await,
             Op::Cancel(cancel) => {
                 if let Some(running) = lock(&self.cancels).get(&cancel.step) {
-                    // Without a receiver the call has ended in this very moment.
-                    let _ = running.send(true);
+                    running.throw(cancel.reason.as_deref().unwrap_or("no longer needed"));
                 }
                 Ok(json!({}))
             }
@@ -340,7 +338,7 @@ impl Reference {
                     Event::ResourceUpdated { uri } => {
                         ("notifications/resources/updated".to_owned(), json!({ "uri": uri }))
                     }
-                    Event::UnknownNotification { method } => (method, json!({})),
+                    Event::Notification { method, params } => (method, params),
                     other => {
                         report.driver_event("log", json!({ "text": format!("{server}: {other:?}") }));
                         continue;
@@ -404,8 +402,8 @@ impl Reference {
             progress: call.progress,
             ..RequestOptions::default()
         };
-        let (cancel, mut cancelled) = watch::channel(false);
-        lock(&self.cancels).insert(step.to_owned(), cancel);
+        let cancel = CancelSwitch::default();
+        lock(&self.cancels).insert(step.to_owned(), cancel.clone());
         let (events, label) = (Arc::clone(&self.case.events), step.to_owned());
         let report: sparring_client::ProgressCallback = Arc::new(move |progress| {
             let mut data = json!({ "step": label, "progress": progress.progress });
@@ -417,12 +415,9 @@ impl Reference {
             }
             events.driver_event("progress", data);
         });
-        let report = call.progress.then_some(report);
-        let outcome = tokio::select! {
-            outcome = host.call_reporting(&tool.name, arguments(call)?, options, report) => outcome,
-            // Dropping the call cancels the request.
-            _ = cancelled.wait_for(|c| *c) => Err(Error::Cancelled("by the caller".into())),
-        };
+        let options =
+            CallOptions { request: options, progress: call.progress.then_some(report), cancel: Some(cancel) };
+        let outcome = host.call_with(&tool.name, arguments(call)?, options).await;
         lock(&self.cancels).remove(step);
         Ok(outcome?.json)
     }
