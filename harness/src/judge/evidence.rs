@@ -35,6 +35,7 @@ pub fn line(view: &View<'_>, index: usize) -> String {
 fn words(view: &View<'_>, index: usize, what: &What) -> String {
     match what {
         What::ProcessStarted(process) => format!("the client starts {}", process.argv.join(" ")),
+        What::GrandchildStarted { pid } => format!("the server starts a process of its own, {pid}"),
         What::Line(line) => {
             let stream = if line.direction == Direction::Received { "stdin" } else { "stdout" };
             let end = if line.unterminated { " (no newline)" } else { "" };
