@@ -1,1 +1,61 @@
 //! The reference client of Sparring: an MCP client and host that others measure themselves against.
+//!
+//! It keeps every MUST and SHOULD that a client can keep, for the four revisions with a handshake, over stdio and
+//! Streamable HTTP. It shares no code with any SDK.
+//!
+//! - [`Client`] makes [`Connection`]s to single servers; [`Host`] holds several servers under names.
+//! - [`Settings`] has all choices; the defaults are the conforming ones.
+//! - [`core`] is the protocol without I/O: messages and the time go in, actions come out.
+//! - The traits are seams: [`Launcher`] and [`ServerProcess`] (processes), [`HttpClient`] (all HTTP, OAuth
+//!   included), [`MessageFilter`] (each message), [`ListPolicy`], [`Naming`], [`Backoff`], [`Entropy`], [`Browser`],
+//!   [`CredentialStore`], [`Callbacks`]. Each has a default implementation, and can be wrapped.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), sparring_client::Error> {
+//! use sparring_client::{Client, Settings, StdioTarget, Target};
+//!
+//! let client = Client::new(Settings::default());
+//! let target = Target::Stdio(StdioTarget::new("some-server", ["--stdio"]));
+//! let connection = client.connect("files", &target).await?;
+//! for tool in connection.tools().await?.iter() {
+//!     let result = connection.call(&tool.key, Default::default()).await?;
+//!     assert!(!result.is_error());
+//! }
+//! connection.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod connection;
+pub mod core;
+mod engine;
+mod error;
+mod host;
+pub mod http;
+mod link;
+pub mod naming;
+pub mod oauth;
+mod platform;
+pub mod schema;
+mod seams;
+mod settings;
+pub mod stdio;
+
+pub use connection::{
+    Call, CallResult, Canceller, Client, ClientBuilder, CompletionRef, Connection, Entry, Events, Target,
+};
+pub use core::{
+    ElicitAnswer, Elicitation, Event, ListKind, Negotiated, Progress, RequestOptions, RpcError, Sampling,
+};
+pub use engine::ProgressCallback;
+pub use error::Error;
+pub use host::{Host, HostTool, ServerStatus};
+pub use http::{HttpClient, HttpTarget};
+pub use naming::Naming;
+pub use oauth::{Browser, CredentialStore};
+pub use seams::{
+    Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
+    SystemEntropy,
+};
+pub use settings::*;
+pub use stdio::{Launcher, ServerProcess, StdioTarget};

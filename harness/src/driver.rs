@@ -72,6 +72,8 @@ pub struct CaseContext {
     pub directory: PathBuf,
     /// The name by which drivers of the official framework know the conversation.
     pub official_scenario: Option<String>,
+    /// What the framework would tell them beside the name: an object, for scenarios that carry data.
+    pub official_context: Option<serde_json::Value>,
     /// Takes the driver's events.
     pub events: Arc<dyn DriverEvents>,
 }
@@ -83,6 +85,11 @@ pub trait Driver: Send + Sync {
     fn kind(&self) -> &'static str;
     /// The command, for drivers that start one.
     fn command(&self) -> Vec<String>;
+    /// Whether it does a scenario's steps one by one. One that doesn't is asked once, to do the whole conversation:
+    /// [`Subject::run`] is called with the step `client` and returns when the client has ended.
+    fn drives_steps(&self) -> bool {
+        true
+    }
     /// Asks for the client's description. Called once, before the first case.
     ///
     /// # Errors
@@ -101,6 +108,19 @@ pub trait Subject: Send + Sync {
     /// Does one operation. Every failure of the client is an [`Outcome`]; `Err` is for a driver that is gone or broke
     /// its protocol. `step` is the step's label; [`Op::Cancel`] names a running one by it. [`Op::Await`] never gets here.
     async fn run(&self, step: &str, op: &Op) -> Result<Outcome, DriverError>;
+    /// Calls a tool `calls` times, one after the other, and says how long each call took for the caller, in nanoseconds
+    /// on the client's own clock. For `sparring bench` only; `None` if the driver has no such operation.
+    ///
+    /// # Errors
+    /// As of [`Subject::run`]; a call that fails makes the whole operation fail.
+    async fn bench(
+        &self,
+        call: &sparring_scenarios::op::Call,
+        calls: u32,
+    ) -> Result<Option<Vec<u64>>, DriverError> {
+        let _ = (call, calls);
+        Ok(None)
+    }
     /// Ends the client, by force if need be, with all its processes. Returns the processes that had escaped it:
     /// process id and command line.
     async fn stop(&self) -> Vec<(u32, String)>;

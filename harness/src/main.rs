@@ -1,2 +1,5 @@
 //! The program `sparring`.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    sparring::cli::main()
+}

@@ -29,6 +29,8 @@
 mod act;
 mod http;
 mod stdio;
+#[cfg(test)]
+mod tests;
 
 use crate::auth::AuthServer;
 use crate::model::{Model, RpcError};
@@ -547,7 +549,7 @@ fn broken(message: &Inspected) -> Option<Broken> {
     Some(Broken {
         code,
         message: fatal.to_string(),
-        id: message.envelope.id().cloned(),
+        id: message.envelope.id().cloned().or_else(|| Id::from_value(message.value.as_ref()?.get("id")?)),
         response: message.envelope.is_response(),
     })
 }

@@ -70,6 +70,13 @@ pub struct CaseReport {
     pub again: String,
 }
 
+impl CaseReport {
+    /// Whether something went wrong in it: a verdict fails the run, or the harness failed.
+    pub fn went_wrong(&self) -> bool {
+        self.verdicts.iter().any(|j| j.verdict.fails_the_run() || j.verdict == Verdict::HarnessError)
+    }
+}
+
 /// Why a case was not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -231,8 +238,8 @@ pub struct Evidence {
 }
 
 /// What a run came to. Each has an exit code of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "conclusion", rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Conclusion {
     /// Every judge that ran passed (warnings apart).
     Passed,
@@ -249,8 +256,39 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
+    /// What these cases come to. `allow_unsupported` says that what the driver can't do shall not fail the run.
+    ///
+    /// A failure of the client outweighs everything else that a complete run can come to, since it is the one thing
+    /// that has been proven.
+    pub fn of(cases: &[CaseReport], allow_unsupported: bool, interrupted: bool) -> Self {
+        let verdicts = || cases.iter().flat_map(|case| &case.verdicts);
+        let any = |wanted: Verdict| verdicts().any(|judge| judge.verdict == wanted);
+        let unsupported = any(Verdict::Unsupported)
+            || cases
+                .iter()
+                .filter_map(|case| case.skipped.as_ref())
+                .any(|s| s.verdict == Verdict::Unsupported);
+        let check_ran = verdicts().any(|judge| {
+            judge.kind == JudgeKind::Check
+                && !matches!(judge.verdict, Verdict::Unsupported | Verdict::NotApplicable)
+        });
+        if interrupted {
+            Self::Interrupted
+        } else if verdicts().any(|judge| judge.verdict.fails_the_run()) {
+            Self::Failed
+        } else if any(Verdict::HarnessError) {
+            Self::HarnessError
+        } else if unsupported && !allow_unsupported {
+            Self::Unsupported
+        } else if !check_ran {
+            Self::NothingRan
+        } else {
+            Self::Passed
+        }
+    }
+
     /// The exit code, see [`exit_code`].
-    pub const fn exit_code(&self) -> u8 {
+    pub const fn exit_code(self) -> u8 {
         match self {
             Self::Passed => exit_code::PASSED,
             Self::Failed => exit_code::FAILED,
@@ -284,4 +322,21 @@ pub mod exit_code {
     pub const REPORT: u8 = 8;
     /// Interrupted by the user (128 + SIGINT).
     pub const INTERRUPTED: u8 = 130;
+
+    /// Each code with its meaning, as the documentation has them.
+    pub const TABLE: [(u8, &str); 10] = [
+        (PASSED, "Every judge that ran passed (warnings do not count)."),
+        (FAILED, "The client failed at least one judge, or a judge could not see what it waits for."),
+        (USAGE, "The command line, a scenario, a profile or another input file is wrong; nothing was run."),
+        (STALE_BASELINE, "Reserved: an excused failure of the baseline is stale."),
+        (HARNESS_ERROR, "The harness itself failed; says nothing about the client."),
+        (NOTHING_RAN, "No case was selected, or no check ran."),
+        (UNSUPPORTED, "Cases need what the driver does not have, and `--allow-unsupported` was not given."),
+        (
+            CLIENT,
+            "The client could not be started, or its driver broke the driver protocol before the first case.",
+        ),
+        (REPORT, "A report could not be written."),
+        (INTERRUPTED, "Interrupted by the user; the report is partial."),
+    ];
 }

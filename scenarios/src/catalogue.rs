@@ -162,9 +162,9 @@ pub fn requirements() -> impl Iterator<Item = &'static Requirement> {
     requirement_catalogue().entries.iter()
 }
 
-/// The promise with this id.
+/// The promise with this id. Scenarios may name a value with it (`naming.max_len = 64`), which plays no part here.
 pub fn promise(id: &str) -> Option<&'static Promise> {
-    promise_catalogue().get(id)
+    promise_catalogue().get(id.split('=').next().unwrap_or(id).trim())
 }
 
 /// All promises that scenarios and monitors can judge.

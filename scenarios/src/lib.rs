@@ -3,9 +3,18 @@
 //! - [`scenario`]: a scenario file as types: where it applies, the servers' script, the steps, the checks;
 //! - [`pattern`]: how a check names an event;
 //! - [`catalogue`]: the requirements of the specification, and the promises of host profiles;
+//! - [`load`]: reads scenario files, strictly;
+//! - [`lint`]: what is wrong with scenarios that can be read;
+//! - [`diagnostic`]: what is wrong with an input file, told as a compiler tells it;
+//! - [`profile`]: host profiles, what a client's makers promise;
 //! - [`op`]: the operations that a driver is asked to do, in scenario files and in the driver protocol alike.
 
 pub mod catalogue;
+pub mod diagnostic;
+pub mod lint;
+pub mod load;
 pub mod op;
 pub mod pattern;
+pub mod profile;
 pub mod scenario;
+mod yaml;

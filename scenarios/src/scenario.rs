@@ -2,7 +2,7 @@
 
 use crate::op::{self, Op};
 use crate::pattern::Pattern;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de};
 use sparring_mock_servers::script::ServerScript;
 use sparring_wire::{Revision, Transport};
 use std::collections::BTreeMap;
@@ -54,8 +54,8 @@ pub struct Applies {
     /// Features of the driver without which the case cannot be driven (see [`crate::op::FEATURES`]). The operations
     /// follow from `drive`.
     pub needs: Vec<String>,
-    /// Promises that the profile must have made, for scenarios that check only these. A profile without them makes the
-    /// case not applicable.
+    /// Promises that the profile must have made, for scenarios that check only these: by id, or by id and value as a
+    /// profile has it (`naming.max_len = 64`). A profile without them makes the case not applicable.
     pub promises: Vec<String>,
 }
 
@@ -214,7 +214,8 @@ pub struct Check {
     pub check: String,
     /// The requirement of the catalogue. Exactly one of `requirement` and `promise`.
     pub requirement: Option<String>,
-    /// The promise of the profile, such as `naming.max_len`.
+    /// The promise of the profile, by id or by id and value, such as `naming.max_len = 64`. A profile that does not
+    /// make it makes the check not applicable.
     pub promise: Option<String>,
     /// In words, what a good client does here, if the requirement's text does not say it well enough.
     pub about: Option<String>,
@@ -224,9 +225,12 @@ pub struct Check {
     /// The event that ends the window; the end of the transcript by default. With `expect` it must have been seen too,
     /// if nothing was found before it.
     pub until: Option<Pattern>,
-    /// One of these must be seen in the window. The first is ideal, the others are allowed.
+    /// One of these must be seen in the window. The first is ideal, the others are allowed. In a file a list of one
+    /// may be written without the brackets, here and in `never`, `are` and `killed_by`.
+    #[serde(deserialize_with = "one_or_many")]
     pub expect: Vec<Pattern>,
     /// None of these may be seen in the window. Needs `after` and, in the scenario, `twin`.
+    #[serde(deserialize_with = "one_or_many")]
     pub never: Vec<Pattern>,
     /// A number of events in the window.
     pub count: Option<Count>,
@@ -241,6 +245,7 @@ pub struct Check {
     /// Only in these revisions, as in `where`.
     pub revisions: Option<String>,
     /// The mutants that fail this check.
+    #[serde(deserialize_with = "one_or_many")]
     pub killed_by: Vec<String>,
 }
 
@@ -263,6 +268,7 @@ pub struct Each {
     /// Events like this.
     pub of: Pattern,
     /// Are like one of these (heads may be left out: the head of `of` holds).
+    #[serde(deserialize_with = "one_or_many")]
     pub are: Vec<Pattern>,
 }
 
@@ -278,6 +284,41 @@ pub struct Spacing {
     pub min_ms: Option<u64>,
     /// At most, in milliseconds; judged only if the machine was not overloaded, else `inconclusive`.
     pub max_ms: Option<u64>,
+}
+
+/// A list, or one item without the brackets.
+fn one_or_many<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct OneOrMany<T>(std::marker::PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for OneOrMany<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("one item, or a list of them")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+            T::deserialize(de::value::StrDeserializer::new(text)).map(|one| vec![one])
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+            T::deserialize(de::value::MapAccessDeserializer::new(map)).map(|one| vec![one])
+        }
+
+        fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(item) = items.next_element()? {
+                all.push(item);
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_any(OneOrMany(std::marker::PhantomData))
 }
 
 impl Scenario {

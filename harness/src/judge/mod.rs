@@ -98,14 +98,19 @@ const CONTRADICTED: [(&str, Level, &str); 1] = [(
     "the schema says MUST, the lifecycle page of the same revision SHOULD; judged by the latter",
 )];
 
-/// The basis of a requirement, and a note if texts contradict each other about it.
-fn basis_of(requirement: &Requirement) -> (Basis, Option<&'static str>) {
-    let lenient = CONTRADICTED.iter().find(|(id, ..)| *id == requirement.id);
-    let level = match requirement.level {
+/// How binding a requirement of the catalogue is.
+pub const fn level(level: RequirementLevel) -> Level {
+    match level {
         RequirementLevel::Must | RequirementLevel::MustNot => Level::Must,
         RequirementLevel::Should | RequirementLevel::ShouldNot => Level::Should,
         RequirementLevel::May => Level::May,
-    };
+    }
+}
+
+/// The basis of a requirement, and a note if texts contradict each other about it.
+fn basis_of(requirement: &Requirement) -> (Basis, Option<&'static str>) {
+    let lenient = CONTRADICTED.iter().find(|(id, ..)| *id == requirement.id);
+    let level = level(requirement.level);
     let basis = Basis {
         id: requirement.id.clone(),
         kind: BasisKind::Requirement,

@@ -92,6 +92,12 @@ impl HttpState {
         Self { origins, auth, ..Self::default() }
     }
 
+    /// Whether no exchange is open.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.exchanges.is_empty()
+    }
+
     pub(super) fn session_open(&mut self, session: &str) -> &mut bool {
         match self.sessions.get_mut(session) {
             Some(session) => &mut session.open,

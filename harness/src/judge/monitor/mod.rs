@@ -49,6 +49,11 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// Whether what it finds is our fault, so that no mutant can fail it.
+    pub fn judges_the_harness(&self) -> bool {
+        self.verdict == Some(Verdict::HarnessError)
+    }
+
     /// The requirement that holds in a revision and on a transport.
     pub fn requirement(&self, revision: Revision, transport: Transport) -> Option<&'static Requirement> {
         self.requirements

@@ -1,0 +1,868 @@
+//! The client and its connections to single servers.
+
+use crate::core::{Event, ListKind, Negotiated, RequestOptions, Session};
+use crate::engine::{Changed, Command, Engine, NewRequest, ProgressCallback, Status};
+use crate::error::Error;
+use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, SystemHttp};
+use crate::link::Link;
+use crate::naming::{HashedNames, Naming};
+use crate::oauth::{Authorizer, AuthorizerParts, Browser, CredentialStore, MemoryStore, NoBrowser};
+use crate::schema;
+use crate::seams::{
+    Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
+    SystemEntropy,
+};
+use crate::settings::{ListChangedPolicy, Root, Settings};
+use crate::stdio::{Launcher, StdioLink, StdioTarget, SystemLauncher};
+use serde_json::{Map, Value, json};
+use sparring_wire::Revision;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// As a child process.
+    Stdio(StdioTarget),
+    /// Over Streamable HTTP.
+    Http(HttpTarget),
+}
+
+/// Everything a client is made of.
+pub(crate) struct Parts {
+    pub(crate) settings: Settings,
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) http: Option<Arc<dyn HttpClient>>,
+    pub(crate) filter: Option<Arc<dyn MessageFilter>>,
+    pub(crate) callbacks: Arc<dyn Callbacks>,
+    pub(crate) lists: Arc<dyn ListPolicy>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) browser: Arc<dyn Browser>,
+    pub(crate) credentials: Arc<dyn CredentialStore>,
+    pub(crate) naming: Arc<dyn Naming>,
+    pub(crate) backoff: Arc<dyn Backoff>,
+}
+
+/// Builds a [`Client`]: settings, and parts other than the default ones.
+pub struct ClientBuilder {
+    parts: Parts,
+}
+
+macro_rules! part {
+    ($(#[$doc:meta])* $name:ident: $kind:ident) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, part: Arc<dyn $kind>) -> Self {
+            self.parts.$name = part;
+            self
+        }
+    };
+}
+
+impl ClientBuilder {
+    part!(
+        /// How stdio servers are started.
+        launcher: Launcher
+    );
+    part!(
+        /// Who answers what servers ask.
+        callbacks: Callbacks
+    );
+    part!(
+        /// How paginated lists are read.
+        lists: ListPolicy
+    );
+    part!(
+        /// Where randomness comes from.
+        entropy: Entropy
+    );
+    part!(
+        /// How authorization URLs are visited.
+        browser: Browser
+    );
+    part!(
+        /// Where tokens and registrations are kept.
+        credentials: CredentialStore
+    );
+    part!(
+        /// How a [`crate::Host`] names tools.
+        naming: Naming
+    );
+    part!(
+        /// How long a [`crate::Host`] waits before restarts.
+        backoff: Backoff
+    );
+
+    /// How HTTP requests are made. Without it, each connection has a [`SystemHttp`] of its own.
+    #[must_use]
+    pub fn http(mut self, http: Arc<dyn HttpClient>) -> Self {
+        self.parts.http = Some(http);
+        self
+    }
+
+    /// What sees all messages on their way.
+    #[must_use]
+    pub fn filter(mut self, filter: Arc<dyn MessageFilter>) -> Self {
+        self.parts.filter = Some(filter);
+        self
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn build(self) -> Client {
+        Client { parts: Arc::new(self.parts) }
+    }
+}
+
+/// Makes connections. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) parts: Arc<Parts>,
+}
+
+impl Client {
+    /// A client with these settings and all default parts.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self::builder(settings).build()
+    }
+
+    /// A client with other parts.
+    #[must_use]
+    pub fn builder(settings: Settings) -> ClientBuilder {
+        let parts = Parts {
+            launcher: Arc::new(SystemLauncher),
+            http: None,
+            filter: None,
+            callbacks: Arc::new(NoCallbacks),
+            lists: Arc::new(FollowCursors(settings.pages)),
+            entropy: Arc::new(SystemEntropy),
+            browser: Arc::new(NoBrowser),
+            credentials: Arc::new(MemoryStore::default()),
+            naming: Arc::new(HashedNames::default()),
+            backoff: Arc::new(settings.restart.clone()),
+            settings,
+        };
+        ClientBuilder { parts }
+    }
+
+    /// The settings it was made with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.parts.settings
+    }
+
+    /// Starts or reaches a server, shakes hands, and returns when requests can be made. Dropping the future gives
+    /// the attempt up.
+    ///
+    /// # Errors
+    /// [`Error::Start`] if the server can't be started or reached; otherwise whatever ended the handshake. By then
+    /// the server is being shut down.
+    pub async fn connect(&self, server: &str, target: &Target) -> Result<Connection, Error> {
+        let settings = &self.parts.settings;
+        if !settings.offer.has_handshake() {
+            return Err(Error::Refused(format!("revision {} is not supported yet", settings.offer)));
+        }
+        let server: Arc<str> = Arc::from(server);
+        let (incoming_sender, incoming) = mpsc::channel(256);
+        let (hold_sender, holds) = mpsc::unbounded_channel();
+        let link = match target {
+            Target::Stdio(target) => Link::Stdio(StdioLink::start(
+                &*self.parts.launcher,
+                &server,
+                target,
+                &settings.stdio,
+                incoming_sender,
+            )?),
+            Target::Http(target) => {
+                // One each, so that the end of the connection is the end of its sockets.
+                let client = match &self.parts.http {
+                    Some(client) => Arc::clone(client),
+                    None => Arc::new(SystemHttp::new().map_err(|error| Error::Start(error.to_string()))?),
+                };
+                let auth = settings.oauth.as_ref().map(|oauth| {
+                    let auth = Authorizer::new(AuthorizerParts {
+                        server: Arc::clone(&server),
+                        target: target.clone(),
+                        settings: oauth.clone(),
+                        client_name: settings.name.clone(),
+                        http: Arc::clone(&client),
+                        browser: Arc::clone(&self.parts.browser),
+                        entropy: Arc::clone(&self.parts.entropy),
+                        store: Arc::clone(&self.parts.credentials),
+                    });
+                    Arc::new(auth) as Arc<dyn Authorize>
+                });
+                Link::Http(HttpLink::new(HttpParts {
+                    server: Arc::clone(&server),
+                    target: target.clone(),
+                    offer: settings.offer,
+                    client,
+                    auth,
+                    settings: settings.http.clone(),
+                    incoming: incoming_sender,
+                    holds: hold_sender,
+                })?)
+            }
+        };
+        let (commands, command_receiver) = mpsc::unbounded_channel();
+        let (events, _) = broadcast::channel(EVENTS);
+        let changed = Arc::new(Changed::default());
+        let (started, result) = oneshot::channel();
+        let (status_sender, status) = watch::channel(Status::default());
+        let engine = Engine {
+            server: Arc::clone(&server),
+            session: Session::new(settings),
+            link,
+            filter: self.parts.filter.clone(),
+            callbacks: Arc::clone(&self.parts.callbacks),
+            commands: command_receiver,
+            incoming,
+            holds,
+            events: events.clone(),
+            changed: Arc::clone(&changed),
+            started: Some(started),
+            status: status_sender,
+        };
+        let inner = Arc::new(Inner {
+            server,
+            parts: Arc::clone(&self.parts),
+            commands,
+            events,
+            status,
+            next_key: AtomicU64::new(0),
+            lists: Mutex::new(Lists::default()),
+        });
+        tokio::spawn(engine.run());
+        let gone = || Error::Closed("the connection ended during the handshake".into());
+        result.await.unwrap_or_else(|_| Err(gone()))?;
+        tokio::spawn(refetch(Arc::downgrade(&inner), changed, inner.status.clone()));
+        Ok(Connection { inner })
+    }
+}
+
+/// Events that a slow listener may lag behind before it loses the oldest.
+const EVENTS: usize = 1024;
+
+/// More entries than a list may have over all its pages.
+const MAX_ENTRIES: usize = 100_000;
+
+/// An entry of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// What it is called by: the name of a tool or prompt, the `uri` of a resource, the `uriTemplate` of a template.
+    pub key: String,
+    /// The entry as the server gave it.
+    pub json: Value,
+}
+
+/// A result of `tools/call`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallResult {
+    /// The result as the server gave it.
+    pub json: Value,
+}
+
+impl CallResult {
+    /// Whether the tool reports a failure of its own.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.json.get("isError").and_then(Value::as_bool) == Some(true)
+    }
+
+    /// The content blocks.
+    #[must_use]
+    pub fn content(&self) -> &[Value] {
+        self.json.get("content").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The text blocks, joined by newlines.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .content()
+            .iter()
+            .filter(|b| b.get("type").and_then(Value::as_str) == Some("text"))
+            .filter_map(|b| b.get("text").and_then(Value::as_str))
+            .collect();
+        texts.join("\n")
+    }
+
+    /// `structuredContent`.
+    #[must_use]
+    pub fn structured(&self) -> Option<&Value> {
+        self.json.get("structuredContent")
+    }
+}
+
+/// What `completion/complete` completes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompletionRef {
+    /// An argument of the prompt of this name.
+    Prompt(String),
+    /// A variable of this resource template.
+    Template(String),
+}
+
+#[derive(Default)]
+struct Lists {
+    /// With the number of the reading, so that an earlier one that ends later does not win.
+    known: HashMap<ListKind, (u64, Arc<Vec<Entry>>)>,
+    /// Those whose reading has begun at least once.
+    wanted: HashSet<ListKind>,
+    readings: u64,
+    stale: HashSet<ListKind>,
+    subscribed: HashSet<String>,
+}
+
+struct Inner {
+    server: Arc<str>,
+    parts: Arc<Parts>,
+    commands: mpsc::UnboundedSender<Command>,
+    events: broadcast::Sender<Event>,
+    status: watch::Receiver<Status>,
+    next_key: AtomicU64,
+    lists: Mutex<Lists>,
+}
+
+impl Inner {
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gone(&self) -> Error {
+        self.status.borrow().closed.clone().unwrap_or_else(|| Error::Closed("the connection is gone".into()))
+    }
+}
+
+/// A connection to one server. Clones share it; when the last one is dropped, the connection is closed in the
+/// background.
+#[derive(Clone)]
+pub struct Connection {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("server", &self.inner.server).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// The name given to the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.inner.server
+    }
+
+    /// What the handshake settled, the latest one if the session was reopened.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<Arc<Negotiated>> {
+        self.inner.status.borrow().negotiated.clone()
+    }
+
+    /// Why the connection is gone; `None` while it is up.
+    #[must_use]
+    pub fn closed(&self) -> Option<Error> {
+        self.inner.status.borrow().closed.clone()
+    }
+
+    /// What happens from now on.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        Events { receiver: self.inner.events.subscribe() }
+    }
+
+    /// Starts any request. Capabilities are respected: one that the server does not offer ends with
+    /// [`Error::Refused`], and nothing is sent.
+    pub fn start(
+        &self,
+        method: &str,
+        params: Option<Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+    ) -> Call {
+        let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
+        let (reply, result) = oneshot::channel();
+        let options = RequestOptions { progress: options.progress || progress.is_some(), ..options };
+        let request = NewRequest { key, method: method.to_owned(), params, options, progress, reply };
+        // If the engine is gone, so is `reply`, and the call ends with that.
+        drop(self.inner.commands.send(Command::Request(Box::new(request))));
+        Call { inner: Arc::clone(&self.inner), key, result, ended: false, check: Check::Nothing }
+    }
+
+    /// Makes any request.
+    ///
+    /// # Errors
+    /// Whatever keeps the result away.
+    pub async fn request(
+        &self,
+        method: &str,
+        params: Option<Value>,
+        options: RequestOptions,
+    ) -> Result<Value, Error> {
+        self.start(method, params, options, None).wait().await
+    }
+
+    /// Sends any notification.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn notify(&self, method: &str, params: Option<Value>) -> Result<(), Error> {
+        let (reply, sent) = oneshot::channel();
+        let command = Command::Notify { method: method.to_owned(), params, reply };
+        drop(self.inner.commands.send(command));
+        sent.await.unwrap_or_else(|_| Err(self.inner.gone()))
+    }
+
+    /// Reads a list anew, over all its pages.
+    ///
+    /// # Errors
+    /// If a page can't be had, or the list has no end.
+    pub async fn list(&self, kind: ListKind) -> Result<Arc<Vec<Entry>>, Error> {
+        self.list_with(kind, RequestOptions::default()).await
+    }
+
+    /// Like [`Connection::list`], with options for each page.
+    ///
+    /// # Errors
+    /// As [`Connection::list`].
+    pub async fn list_with(&self, kind: ListKind, options: RequestOptions) -> Result<Arc<Vec<Entry>>, Error> {
+        let reading = {
+            let mut lists = self.inner.lists();
+            lists.stale.remove(&kind);
+            lists.wanted.insert(kind);
+            lists.readings += 1;
+            lists.readings
+        };
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut cursors: Vec<String> = Vec::new();
+        loop {
+            let params = cursors.last().map(|cursor| json!({"cursor": cursor}));
+            let mut page = self.request(kind.method(), params, options).await?;
+            let Some(Value::Array(found)) = page.get_mut(kind.member()).map(Value::take) else {
+                return Err(Error::Invalid(format!(
+                    "the result of {} has no array `{}`",
+                    kind.method(),
+                    kind.member()
+                )));
+            };
+            for json in found {
+                match json.get(kind.key()).and_then(Value::as_str).map(str::to_owned) {
+                    Some(key) if seen.insert(key.clone()) => entries.push(Entry { key, json }),
+                    Some(key) => self.skipped(format!("{}: a second entry {key:?}", kind.method()), &json),
+                    None => {
+                        self.skipped(format!("{}: an entry without `{}`", kind.method(), kind.key()), &json);
+                    }
+                }
+            }
+            if entries.len() > MAX_ENTRIES {
+                return Err(Error::Invalid(format!("{}: more than {MAX_ENTRIES} entries", kind.method())));
+            }
+            match self.inner.parts.lists.next(kind.method(), &cursors, &page) {
+                NextPage::Done => break,
+                NextPage::At(cursor) => cursors.push(cursor),
+                NextPage::Fail(why) => return Err(Error::Invalid(why)),
+            }
+        }
+        let entries = Arc::new(entries);
+        let mut lists = self.inner.lists();
+        if lists.known.get(&kind).is_none_or(|(earlier, _)| *earlier < reading) {
+            lists.known.insert(kind, (reading, Arc::clone(&entries)));
+        }
+        Ok(entries)
+    }
+
+    /// The list as last read; read if that never happened, or if it is known to have changed and the settings say
+    /// [`ListChangedPolicy::BeforeNextUse`].
+    ///
+    /// # Errors
+    /// As [`Connection::list`].
+    pub async fn known(&self, kind: ListKind) -> Result<Arc<Vec<Entry>>, Error> {
+        let known = {
+            let lists = self.inner.lists();
+            lists
+                .known
+                .get(&kind)
+                .filter(|_| !lists.stale.contains(&kind))
+                .map(|(_, entries)| Arc::clone(entries))
+        };
+        match known {
+            Some(entries) => Ok(entries),
+            None => self.list(kind).await,
+        }
+    }
+
+    /// The list as last read, without any request.
+    #[must_use]
+    pub fn cached(&self, kind: ListKind) -> Option<Arc<Vec<Entry>>> {
+        self.inner.lists().known.get(&kind).map(|(_, entries)| Arc::clone(entries))
+    }
+
+    /// Lists the tools.
+    ///
+    /// # Errors
+    /// As [`Connection::list`].
+    pub async fn tools(&self) -> Result<Arc<Vec<Entry>>, Error> {
+        self.list(ListKind::Tools).await
+    }
+
+    /// Lists the resources.
+    ///
+    /// # Errors
+    /// As [`Connection::list`].
+    pub async fn resources(&self) -> Result<Arc<Vec<Entry>>, Error> {
+        self.list(ListKind::Resources).await
+    }
+
+    /// Lists the resource templates.
+    ///
+    /// # Errors
+    /// As [`Connection::list`].
+    pub async fn templates(&self) -> Result<Arc<Vec<Entry>>, Error> {
+        self.list(ListKind::Templates).await
+    }
+
+    /// Lists the prompts.
+    ///
+    /// # Errors
+    /// As [`Connection::list`].
+    pub async fn prompts(&self) -> Result<Arc<Vec<Entry>>, Error> {
+        self.list(ListKind::Prompts).await
+    }
+
+    /// Starts a call of a tool. Dropping the [`Call`] cancels it.
+    pub fn start_call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+    ) -> Call {
+        let params = json!({"name": tool, "arguments": arguments});
+        let mut call = self.start("tools/call", Some(params), options, progress);
+        let lists = self.inner.lists();
+        let known =
+            lists.known.get(&ListKind::Tools).and_then(|(_, tools)| tools.iter().find(|t| t.key == tool));
+        let schema = known.and_then(|tool| tool.json.get("outputSchema")).cloned();
+        call.check = Check::Tool(schema.filter(|_| self.inner.parts.settings.validate_output));
+        call
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for an error of the protocol; a failure of the tool itself is a [`CallResult`].
+    pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<CallResult, Error> {
+        self.call_with(tool, arguments, RequestOptions::default()).await
+    }
+
+    /// Calls a tool, with options.
+    ///
+    /// # Errors
+    /// As [`Connection::call`].
+    pub async fn call_with(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        options: RequestOptions,
+    ) -> Result<CallResult, Error> {
+        self.call_reporting(tool, arguments, options, None).await
+    }
+
+    /// Calls a tool, with options, and reports progress.
+    ///
+    /// # Errors
+    /// As [`Connection::call`].
+    pub async fn call_reporting(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+    ) -> Result<CallResult, Error> {
+        if self.inner.lists().stale.contains(&ListKind::Tools) {
+            self.list(ListKind::Tools).await?;
+        }
+        let json = self.start_call(tool, arguments, options, progress).wait().await?;
+        Ok(CallResult { json })
+    }
+
+    /// Reads a resource: the result of `resources/read`.
+    ///
+    /// # Errors
+    /// Whatever keeps the result away.
+    pub async fn read(&self, uri: &str) -> Result<Value, Error> {
+        self.checked("resources/read", json!({"uri": uri}), "contents").await
+    }
+
+    /// Gets a prompt: the result of `prompts/get`.
+    ///
+    /// # Errors
+    /// Whatever keeps the result away; [`Error::Refused`] if a required argument is known to be missing.
+    pub async fn prompt(&self, name: &str, arguments: Map<String, Value>) -> Result<Value, Error> {
+        if let Some((argument, _)) = arguments.iter().find(|(_, value)| !value.is_string()) {
+            return Err(Error::Refused(format!("the prompt argument {argument:?} is not a string")));
+        }
+        if let Some(missing) = self.missing_argument(name, &arguments) {
+            return Err(Error::Refused(format!("the prompt {name:?} needs the argument {missing:?}")));
+        }
+        let params = match arguments.is_empty() {
+            true => json!({"name": name}),
+            false => json!({"name": name, "arguments": arguments}),
+        };
+        self.checked("prompts/get", params, "messages").await
+    }
+
+    fn missing_argument(&self, name: &str, given: &Map<String, Value>) -> Option<String> {
+        let prompts = self.cached(ListKind::Prompts)?;
+        let wanted = prompts.iter().find(|p| p.key == name)?.json.get("arguments")?.as_array()?;
+        let mut required = wanted
+            .iter()
+            .filter(|a| a.get("required").and_then(Value::as_bool) == Some(true))
+            .filter_map(|a| a.get("name").and_then(Value::as_str));
+        required.find(|a| !given.contains_key(*a)).map(str::to_owned)
+    }
+
+    /// Asks for completions: the `completion` of the result. `context`: arguments settled already, sent from
+    /// 2025-06-18 on.
+    ///
+    /// # Errors
+    /// Whatever keeps the result away.
+    pub async fn complete(
+        &self,
+        of: &CompletionRef,
+        argument: &str,
+        value: &str,
+        context: Map<String, Value>,
+    ) -> Result<Value, Error> {
+        let reference = match of {
+            CompletionRef::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
+            CompletionRef::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
+        };
+        let mut params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        let knows_context = self.negotiated().is_some_and(|n| n.revision >= Revision::V2025_06_18);
+        if !context.is_empty() && knows_context {
+            params["context"] = json!({"arguments": context});
+        }
+        let mut result = self.request("completion/complete", Some(params), RequestOptions::default()).await?;
+        Ok(result.get_mut("completion").map_or_else(|| json!({"values": []}), Value::take))
+    }
+
+    /// Pings the server.
+    ///
+    /// # Errors
+    /// Whatever keeps the answer away.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.request("ping", None, RequestOptions::default()).await.map(drop)
+    }
+
+    /// Subscribes to changes of a resource.
+    ///
+    /// # Errors
+    /// Whatever keeps the answer away.
+    pub async fn subscribe(&self, uri: &str) -> Result<(), Error> {
+        self.request("resources/subscribe", Some(json!({"uri": uri})), RequestOptions::default()).await?;
+        self.inner.lists().subscribed.insert(uri.to_owned());
+        Ok(())
+    }
+
+    /// Ends a subscription.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] without a subscription; otherwise whatever keeps the answer away.
+    pub async fn unsubscribe(&self, uri: &str) -> Result<(), Error> {
+        if !self.inner.lists().subscribed.contains(uri) {
+            return Err(Error::Refused(format!("there is no subscription of {uri}")));
+        }
+        self.request("resources/unsubscribe", Some(json!({"uri": uri})), RequestOptions::default()).await?;
+        self.inner.lists().subscribed.remove(uri);
+        Ok(())
+    }
+
+    /// Sets the least level of log messages wanted.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for a level that does not exist; otherwise whatever keeps the answer away.
+    pub async fn set_level(&self, level: &str) -> Result<(), Error> {
+        let params = json!({"level": level});
+        self.request("logging/setLevel", Some(params), RequestOptions::default()).await.map(drop)
+    }
+
+    /// Replaces the roots; the server is told if that was declared.
+    pub fn set_roots(&self, roots: Vec<Root>) {
+        // If the engine is gone, nobody asks for roots any more.
+        drop(self.inner.commands.send(Command::SetRoots(roots)));
+    }
+
+    /// Closes the connection and waits until the server is gone (stdio) or its session ended (HTTP). Takes at most
+    /// the graces of the settings.
+    pub async fn close(&self) {
+        drop(self.inner.commands.send(Command::Close));
+        let mut status = self.inner.status.clone();
+        // An error means that the engine has ended already.
+        drop(status.wait_for(|status| status.finished).await);
+    }
+
+    async fn checked(&self, method: &str, params: Value, member: &str) -> Result<Value, Error> {
+        let result = self.request(method, Some(params), RequestOptions::default()).await?;
+        match result.get(member) {
+            Some(Value::Array(_)) => Ok(result),
+            _ => Err(Error::Invalid(format!("the result of {method} has no array `{member}`"))),
+        }
+    }
+
+    fn skipped(&self, reason: String, json: &Value) {
+        let text = json.to_string().chars().take(200).collect();
+        drop(self.inner.events.send(Event::Skipped { reason, text }));
+    }
+}
+
+enum Check {
+    Nothing,
+    /// A tool's result, with its output schema.
+    Tool(Option<Value>),
+}
+
+impl Check {
+    fn apply(&self, result: &Value) -> Result<(), Error> {
+        let Self::Tool(schema) = self else { return Ok(()) };
+        let structured = result.get("structuredContent");
+        match result.get("content") {
+            Some(Value::Array(blocks)) => {
+                if let Some(odd) = blocks.iter().find(|b| !b.get("type").is_some_and(Value::is_string)) {
+                    let odd: String = odd.to_string().chars().take(200).collect();
+                    return Err(Error::Invalid(format!("a content block has no type: {odd}")));
+                }
+            }
+            // Against the specification, but clear enough.
+            None if structured.is_some() => {}
+            _ => return Err(Error::Invalid("the result of tools/call has no array `content`".into())),
+        }
+        let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
+        let Some(schema) = schema.as_ref().filter(|_| !failed) else { return Ok(()) };
+        let Some(structured) = structured else {
+            return Err(Error::Invalid(
+                "the tool has an output schema, but sent no structuredContent".into(),
+            ));
+        };
+        schema::check(schema, structured).map_err(|error| {
+            Error::Invalid(format!("structuredContent does not fit the output schema: {error}"))
+        })
+    }
+}
+
+/// A request under way. Dropping it cancels the request.
+pub struct Call {
+    inner: Arc<Inner>,
+    key: u64,
+    result: oneshot::Receiver<Result<Value, Error>>,
+    ended: bool,
+    check: Check,
+}
+
+impl Call {
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// Whatever keeps the result away.
+    pub async fn wait(mut self) -> Result<Value, Error> {
+        let result = (&mut self.result).await;
+        self.ended = true;
+        let result = result.unwrap_or_else(|_| Err(self.inner.gone()))?;
+        self.check.apply(&result)?;
+        Ok(result)
+    }
+
+    /// A handle that can cancel the request while another task waits for it.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller { commands: self.inner.commands.clone(), key: self.key }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.ended {
+            let command = Command::Cancel { key: self.key, reason: "no longer needed".into() };
+            // If the engine is gone, so is the request.
+            drop(self.inner.commands.send(command));
+        }
+    }
+}
+
+/// Cancels one request.
+#[derive(Clone)]
+pub struct Canceller {
+    commands: mpsc::UnboundedSender<Command>,
+    key: u64,
+}
+
+impl Canceller {
+    /// Cancels it: the server is told, the request ends with [`Error::Cancelled`]. One that has ended is left alone.
+    pub fn cancel(&self, reason: &str) {
+        // If the engine is gone, so is the request.
+        drop(self.commands.send(Command::Cancel { key: self.key, reason: reason.to_owned() }));
+    }
+}
+
+/// The events of a connection.
+pub struct Events {
+    receiver: broadcast::Receiver<Event>,
+}
+
+impl Events {
+    /// The next event; `None` after the connection has ended. A listener too slow by far loses the oldest events.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.receiver.recv().await {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// The next event if it is there already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        loop {
+            match self.receiver.try_recv() {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Reads lists again that have changed: one at a time, and never more often than the settings allow.
+async fn refetch(inner: Weak<Inner>, changed: Arc<Changed>, mut status: watch::Receiver<Status>) {
+    loop {
+        let mut kinds = tokio::select! {
+            kinds = changed.take() => kinds,
+            _ = status.wait_for(|status| status.closed.is_some()) => return,
+        };
+        let Some(inner) = inner.upgrade() else { return };
+        let gap = inner.parts.settings.refetch_gap;
+        let policy = inner.parts.settings.list_changed;
+        // What was never read is not out of date.
+        kinds.retain(|kind| inner.lists().wanted.contains(kind));
+        if policy == ListChangedPolicy::BeforeNextUse {
+            inner.lists().stale.extend(&kinds);
+        }
+        if policy != ListChangedPolicy::RefetchNow || kinds.is_empty() {
+            continue;
+        }
+        let connection = Connection { inner };
+        for kind in kinds {
+            let outcome = connection.list(kind).await.map(|entries| entries.len());
+            drop(connection.inner.events.send(Event::Refetched { kind, outcome }));
+        }
+        drop(connection);
+        tokio::time::sleep(gap).await;
+    }
+}

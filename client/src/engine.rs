@@ -1,0 +1,325 @@
+//! The task that owns a connection: it feeds the protocol core and carries out what the core decides.
+
+use crate::core::{
+    Action, Ask, AskKey, Event, ListKind, Negotiated, Progress, RequestOptions, RpcError, Session, Ticket,
+};
+use crate::error::Error;
+use crate::link::{FromLink, Link};
+use crate::seams::{Callbacks, MessageFilter};
+use crate::settings::Root;
+use serde_json::Value;
+use sparring_wire::Id;
+use sparring_wire::jsonrpc::codes;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+/// Told of a request's progress. Called from the connection's task, so it should be quick.
+pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// From a handle to the engine.
+pub(crate) enum Command {
+    Request(Box<NewRequest>),
+    Cancel { key: u64, reason: String },
+    Notify { method: String, params: Option<Value>, reply: oneshot::Sender<Result<(), Error>> },
+    SetRoots(Vec<Root>),
+    Close,
+}
+
+pub(crate) struct NewRequest {
+    pub(crate) key: u64,
+    pub(crate) method: String,
+    pub(crate) params: Option<Value>,
+    pub(crate) options: RequestOptions,
+    pub(crate) progress: Option<ProgressCallback>,
+    pub(crate) reply: oneshot::Sender<Result<Value, Error>>,
+}
+
+struct Caller {
+    key: u64,
+    reply: oneshot::Sender<Result<Value, Error>>,
+    progress: Option<ProgressCallback>,
+}
+
+/// What the engine is made of.
+pub(crate) struct Engine {
+    pub(crate) server: Arc<str>,
+    pub(crate) session: Session,
+    pub(crate) link: Link,
+    pub(crate) filter: Option<Arc<dyn MessageFilter>>,
+    pub(crate) callbacks: Arc<dyn Callbacks>,
+    pub(crate) commands: mpsc::UnboundedReceiver<Command>,
+    pub(crate) incoming: mpsc::Receiver<FromLink>,
+    pub(crate) holds: mpsc::UnboundedReceiver<(Id, bool)>,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) changed: Arc<Changed>,
+    pub(crate) started: Option<oneshot::Sender<Result<(), Error>>>,
+    pub(crate) status: watch::Sender<Status>,
+}
+
+/// The lists that have changed and were not looked at since.
+#[derive(Default)]
+pub(crate) struct Changed {
+    kinds: Mutex<HashSet<ListKind>>,
+    any: Notify,
+}
+
+impl Changed {
+    fn kinds(&self) -> MutexGuard<'_, HashSet<ListKind>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mark(&self, kind: ListKind) {
+        self.kinds().insert(kind);
+        if kind == ListKind::Resources {
+            self.kinds().insert(ListKind::Templates);
+        }
+        self.any.notify_one();
+    }
+
+    /// Waits until there are some, and takes them.
+    pub(crate) async fn take(&self) -> HashSet<ListKind> {
+        self.any.notified().await;
+        std::mem::take(&mut *self.kinds())
+    }
+}
+
+/// What handles can see of a connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Status {
+    pub(crate) negotiated: Option<Arc<Negotiated>>,
+    /// Why the connection is gone.
+    pub(crate) closed: Option<Error>,
+    /// The transport has been shut down, and the server with it.
+    pub(crate) finished: bool,
+}
+
+impl Engine {
+    pub(crate) async fn run(self) {
+        let Self { commands, incoming, holds, link, .. } = self;
+        let state = State {
+            server: self.server,
+            session: self.session,
+            link,
+            filter: self.filter,
+            callbacks: self.callbacks,
+            events: self.events,
+            changed: self.changed,
+            started: self.started,
+            status: self.status,
+            epoch: Instant::now(),
+            callers: HashMap::new(),
+            tickets: HashMap::new(),
+            asks: JoinSet::new(),
+            ask_keys: HashMap::new(),
+            ask_tasks: HashMap::new(),
+        };
+        state.run(commands, incoming, holds).await;
+    }
+}
+
+struct State {
+    server: Arc<str>,
+    session: Session,
+    link: Link,
+    filter: Option<Arc<dyn MessageFilter>>,
+    callbacks: Arc<dyn Callbacks>,
+    events: broadcast::Sender<Event>,
+    changed: Arc<Changed>,
+    started: Option<oneshot::Sender<Result<(), Error>>>,
+    status: watch::Sender<Status>,
+    epoch: Instant,
+    callers: HashMap<Ticket, Caller>,
+    /// From the key a handle chose to the core's ticket.
+    tickets: HashMap<u64, Ticket>,
+    asks: JoinSet<Result<Value, RpcError>>,
+    ask_keys: HashMap<tokio::task::Id, AskKey>,
+    ask_tasks: HashMap<AskKey, AbortHandle>,
+}
+
+impl State {
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    async fn run(
+        mut self,
+        mut commands: mpsc::UnboundedReceiver<Command>,
+        mut incoming: mpsc::Receiver<FromLink>,
+        mut holds: mpsc::UnboundedReceiver<(Id, bool)>,
+    ) {
+        self.session.start(self.now());
+        self.carry_out();
+        while !self.session.is_closed() {
+            let wake = self.session.deadline().map(|at| self.epoch + at);
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => self.command(command),
+                    None => self.session.close(Error::Closed("all handles are gone".into())),
+                },
+                item = incoming.recv() => match item {
+                    Some(item) => self.item(item),
+                    None => self.session.close(Error::Closed("the transport is gone".into())),
+                },
+                Some((id, held)) = holds.recv() => {
+                    let now = self.now();
+                    self.session.hold(now, &id, held);
+                }
+                Some(done) = self.asks.join_next_with_id() => self.asked(done),
+                () = async { sleep_until(wake.unwrap_or(self.epoch)).await }, if wake.is_some() => {}
+            }
+            self.session.tick(self.now());
+            self.carry_out();
+        }
+        // From here on, requests fail at the handle.
+        commands.close();
+        let Self { link, status, asks, callers, .. } = self;
+        drop((asks, callers));
+        link.close().await;
+        status.send_modify(|status| status.finished = true);
+    }
+
+    fn command(&mut self, command: Command) {
+        let now = self.now();
+        match command {
+            Command::Request(request) => {
+                let NewRequest { key, method, params, options, progress, reply } = *request;
+                match self.session.request(now, &method, params, options) {
+                    Ok(ticket) => {
+                        self.tickets.insert(key, ticket);
+                        self.callers.insert(ticket, Caller { key, reply, progress });
+                    }
+                    // The caller may have gone; then nobody wants to know.
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
+            Command::Cancel { key, reason } => {
+                if let Some(ticket) = self.tickets.get(&key) {
+                    self.session.cancel(*ticket, &reason);
+                }
+            }
+            Command::Notify { method, params, reply } => {
+                drop(reply.send(self.session.notify(&method, params)));
+            }
+            Command::SetRoots(roots) => self.session.set_roots(roots),
+            Command::Close => self.session.close(Error::Closed("the connection was closed".into())),
+        }
+    }
+
+    fn item(&mut self, item: FromLink) {
+        let now = self.now();
+        match item {
+            FromLink::Message(text) => match &self.filter {
+                None => self.session.receive(now, &text),
+                Some(filter) => {
+                    for text in filter.incoming(&self.server, text) {
+                        self.session.receive(now, &text);
+                    }
+                }
+            },
+            FromLink::TooLong { start, limit } => self.session.too_long(now, &start, limit),
+            FromLink::Failed { id, error } => self.session.fail(now, &id, error),
+            FromLink::SessionLost { generation, id } => {
+                if self.link.reset(generation) {
+                    self.session.session_lost(now, id.as_ref());
+                } else if let Some(id) = id {
+                    // Another request has met the loss before.
+                    self.session.send_again(now, &id);
+                }
+            }
+            FromLink::Notice(event) => self.tell(event),
+            FromLink::Closed(error) => self.session.close(error),
+        }
+    }
+
+    fn carry_out(&mut self) {
+        let mut ready = false;
+        while let Some(action) = self.session.next_action() {
+            match action {
+                Action::Send(message) => match &self.filter {
+                    None => self.link.send(message),
+                    Some(filter) => {
+                        for message in filter.outgoing(&self.server, message) {
+                            self.link.send(message);
+                        }
+                    }
+                },
+                Action::Resolve { ticket, outcome } => {
+                    if let Some(caller) = self.callers.remove(&ticket) {
+                        self.tickets.remove(&caller.key);
+                        drop(caller.reply.send(outcome));
+                    }
+                }
+                Action::Forget(id) => self.link.forget(&id),
+                Action::Progress { ticket, progress } => {
+                    if let Some(callback) = self.callers.get(&ticket).and_then(|c| c.progress.as_ref()) {
+                        callback(progress);
+                    }
+                }
+                Action::Ask { key, ask } => self.ask(key, ask),
+                Action::AskCancelled(key) => {
+                    if let Some(task) = self.ask_tasks.remove(&key) {
+                        task.abort();
+                    }
+                }
+                Action::Ready(negotiated) => {
+                    ready = true;
+                    self.link.ready(negotiated.revision);
+                    self.status.send_modify(|status| status.negotiated = Some(Arc::new(negotiated)));
+                    if let Some(started) = self.started.take() {
+                        drop(started.send(Ok(())));
+                    }
+                }
+                Action::Event(event) => self.tell(event),
+                Action::Disconnect(_) => {}
+            }
+        }
+        if ready {
+            self.link.open_stream();
+        }
+        if let Some(error) = self.session.closed_by() {
+            let error = error.clone();
+            self.status.send_modify(|status| status.closed = Some(error.clone()));
+            if let Some(started) = self.started.take() {
+                drop(started.send(Err(error.clone())));
+            }
+            self.tell(Event::Closed { error });
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        if let Event::ListChanged(kind) = event {
+            self.changed.mark(kind);
+        }
+        // Nobody may be listening.
+        drop(self.events.send(event));
+    }
+
+    fn ask(&mut self, key: AskKey, ask: Ask) {
+        let (callbacks, server) = (Arc::clone(&self.callbacks), Arc::clone(&self.server));
+        let task = self.asks.spawn(async move {
+            match ask {
+                Ask::Sampling(request) => callbacks.sample(&server, request).await,
+                Ask::Elicitation(request) => callbacks.elicit(&server, request).await.map(Value::from),
+            }
+        });
+        self.ask_keys.insert(task.id(), key);
+        self.ask_tasks.insert(key, task);
+    }
+
+    fn asked(&mut self, done: Result<(tokio::task::Id, Result<Value, RpcError>), tokio::task::JoinError>) {
+        let (id, answer) = match done {
+            Ok((id, answer)) => (id, answer),
+            Err(error) => {
+                (error.id(), Err(RpcError::new(codes::INTERNAL_ERROR, "the client failed to answer")))
+            }
+        };
+        if let Some(key) = self.ask_keys.remove(&id) {
+            self.ask_tasks.remove(&key);
+            self.session.answer(key, answer);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The seam to HTTP itself.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// A POST of a message to the MCP endpoint.
+    McpPost,
+    /// A GET of a stream at the MCP endpoint.
+    McpGet,
+    /// The DELETE that ends a session.
+    McpDelete,
+    /// Metadata of a protected resource or an authorization server.
+    OauthMetadata,
+    /// Dynamic client registration.
+    OauthRegister,
+    /// The token endpoint.
+    OauthToken,
+}
+
+/// A request, whole.
+#[derive(Debug, Clone)]
+pub struct HttpRequest {
+    /// The name of the MCP server it is made for.
+    pub server: Arc<str>,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Such as `POST`.
+    pub method: String,
+    /// The absolute URL.
+    pub url: String,
+    /// Header fields in order.
+    pub headers: Vec<(String, String)>,
+    /// The body, if there is one.
+    pub body: Option<Bytes>,
+}
+
+/// A body as it arrives.
+pub type HttpBody = Pin<Box<dyn Stream<Item = Result<Bytes, HttpError>> + Send>>;
+
+/// A response whose body is still to come.
+pub struct HttpResponse {
+    /// Status code.
+    pub status: u16,
+    /// Header fields in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: HttpBody,
+}
+
+impl HttpResponse {
+    /// The first field of that name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// The media type without parameters, in lower case; empty if there is none.
+    pub fn media_type(&self) -> String {
+        let value = self.header("content-type").unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// The whole body; an error if it is longer than `limit` bytes.
+    pub async fn read(mut self, limit: usize) -> Result<Vec<u8>, HttpError> {
+        let mut whole = Vec::new();
+        while let Some(chunk) = self.body.next().await {
+            let chunk = chunk?;
+            if whole.len() + chunk.len() > limit {
+                return Err(HttpError::Other(format!("the body is longer than {limit} bytes")));
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole)
+    }
+}
+
+/// No response, or not all of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HttpError {
+    /// The server could not be reached.
+    #[error("could not connect: {0}")]
+    Connect(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Makes HTTP requests. Redirects are returned, never followed.
+#[async_trait]
+pub trait HttpClient: Send + Sync {
+    /// Sends a request and waits for the head of the response.
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError>;
+}
+
+/// The default [`HttpClient`], over reqwest: HTTP/1.1 without proxies, cookies or redirects. No TLS in this build.
+#[derive(Debug, Clone)]
+pub struct SystemHttp {
+    inner: reqwest::Client,
+}
+
+impl SystemHttp {
+    /// A client with a connection pool of its own.
+    ///
+    /// # Errors
+    /// If the underlying client can't be built.
+    pub fn new() -> Result<Self, HttpError> {
+        let inner = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .tcp_nodelay(true)
+            .connect_timeout(Duration::from_secs(10))
+            .user_agent(concat!("sparring-client/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| HttpError::Other(chain(&error)))?;
+        Ok(Self { inner })
+    }
+}
+
+#[async_trait]
+impl HttpClient for SystemHttp {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let method = request.method.parse().map_err(|_| HttpError::Other("not an HTTP method".into()))?;
+        let mut builder = self.inner.request(method, &request.url);
+        for (name, value) in &request.headers {
+            builder = builder.header(name, value);
+        }
+        if let Some(body) = request.body {
+            builder = builder.body(body);
+        }
+        let response = builder.send().await.map_err(|error| http_error(&error))?;
+        let headers = response.headers().iter();
+        let headers = headers
+            .map(|(name, value)| {
+                (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            })
+            .collect();
+        let status = response.status().as_u16();
+        let body = response.bytes_stream().map(|chunk| chunk.map_err(|error| http_error(&error)));
+        Ok(HttpResponse { status, headers, body: Box::pin(body) })
+    }
+}
+
+fn http_error(error: &reqwest::Error) -> HttpError {
+    if error.is_connect() { HttpError::Connect(chain(error)) } else { HttpError::Other(chain(error)) }
+}
+
+/// The causes matter more than the outermost error; the URL may hold secrets and is left out.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}

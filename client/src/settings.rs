@@ -1,0 +1,469 @@
+//! What a client is configured with. Every field is a choice that real clients make differently.
+
+use serde_json::{Map, Value, json};
+use sparring_wire::Revision;
+use std::time::Duration;
+
+/// All choices of a client. [`Settings::default`] keeps every MUST and SHOULD of the specification.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `clientInfo.name`.
+    pub name: String,
+    /// `clientInfo.version`.
+    pub version: String,
+    /// `clientInfo.title`; sent from 2025-06-18 on.
+    pub title: Option<String>,
+    /// The revision offered in `initialize`.
+    pub offer: Revision,
+    /// Revisions with which the client works on when the server answers with them.
+    pub accept: Vec<Revision>,
+    /// The client capabilities declared.
+    pub declare: Declared,
+    /// The roots served at first; see [`crate::Connection::set_roots`].
+    pub roots: Vec<Root>,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// Whether `ping` requests of the server are answered.
+    pub answer_pings: bool,
+    /// After how long a silence the client pings by itself; `None`: never.
+    pub ping_every: Option<Duration>,
+    /// How lists are read.
+    pub pages: Paging,
+    /// What a `list_changed` notification leads to.
+    pub list_changed: ListChangedPolicy,
+    /// The least time between two fetches of one list that notifications caused.
+    pub refetch_gap: Duration,
+    /// Whether `structuredContent` is validated against the tool's `outputSchema`.
+    pub validate_output: bool,
+    /// The stdio transport.
+    pub stdio: StdioSettings,
+    /// The Streamable HTTP transport.
+    pub http: HttpSettings,
+    /// Authorization; `None`: a 401 is an error and nothing more.
+    pub oauth: Option<OauthSettings>,
+    /// Restarts of stdio servers, in a [`crate::Host`].
+    pub restart: RestartPolicy,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "sparring-client".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            title: None,
+            offer: Revision::LATEST_HANDSHAKE,
+            accept: Revision::WITH_HANDSHAKE.to_vec(),
+            declare: Declared::default(),
+            roots: Vec::new(),
+            timeouts: Timeouts::default(),
+            answer_pings: true,
+            ping_every: Some(Duration::from_secs(60)),
+            pages: Paging::default(),
+            list_changed: ListChangedPolicy::RefetchNow,
+            refetch_gap: Duration::from_millis(500),
+            validate_output: true,
+            stdio: StdioSettings::default(),
+            http: HttpSettings::default(),
+            oauth: None,
+            restart: RestartPolicy::default(),
+        }
+    }
+}
+
+/// The client capabilities to declare. Requests for what is not declared are answered with -32601.
+#[derive(Debug, Clone, Default)]
+pub struct Declared {
+    /// `roots`.
+    pub roots: Option<RootsCapability>,
+    /// `sampling`.
+    pub sampling: Option<SamplingCapability>,
+    /// `elicitation`; exists from 2025-06-18 on and is not declared before.
+    pub elicitation: Option<ElicitationCapability>,
+    /// `experimental`.
+    pub experimental: Option<Map<String, Value>>,
+}
+
+impl Declared {
+    /// Everything there is, with all options.
+    pub fn all() -> Self {
+        Self {
+            roots: Some(RootsCapability { list_changed: true }),
+            sampling: Some(SamplingCapability { tools: true, context: false }),
+            elicitation: Some(ElicitationCapability { form: true, url: true }),
+            experimental: None,
+        }
+    }
+
+    /// The `capabilities` member of `initialize` as `revision` defines it.
+    pub fn to_json(&self, revision: Revision) -> Value {
+        let mut all = Map::new();
+        if let Some(roots) = &self.roots {
+            all.insert("roots".into(), json!({"listChanged": roots.list_changed}));
+        }
+        let fine = revision >= Revision::V2025_11_25;
+        if let Some(sampling) = &self.sampling {
+            let mut inner = Map::new();
+            if fine && sampling.tools {
+                inner.insert("tools".into(), json!({}));
+            }
+            if fine && sampling.context {
+                inner.insert("context".into(), json!({}));
+            }
+            all.insert("sampling".into(), Value::Object(inner));
+        }
+        if let Some(elicitation) = &self.elicitation
+            && revision >= Revision::V2025_06_18
+        {
+            let mut inner = Map::new();
+            if fine && elicitation.form {
+                inner.insert("form".into(), json!({}));
+            }
+            if fine && elicitation.url {
+                inner.insert("url".into(), json!({}));
+            }
+            all.insert("elicitation".into(), Value::Object(inner));
+        }
+        if let Some(experimental) = &self.experimental {
+            all.insert("experimental".into(), Value::Object(experimental.clone()));
+        }
+        Value::Object(all)
+    }
+}
+
+/// The `roots` capability.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RootsCapability {
+    /// Whether changes are announced.
+    pub list_changed: bool,
+}
+
+/// The `sampling` capability.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SamplingCapability {
+    /// Requests may carry `tools` and `toolChoice` (from 2025-11-25).
+    pub tools: bool,
+    /// Requests may ask for context of servers (from 2025-11-25).
+    pub context: bool,
+}
+
+/// The `elicitation` capability; at least one mode should be on.
+#[derive(Debug, Clone, Copy)]
+pub struct ElicitationCapability {
+    /// Forms.
+    pub form: bool,
+    /// URLs (from 2025-11-25).
+    pub url: bool,
+}
+
+/// A root offered to servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// A `file://` URI.
+    pub uri: String,
+    /// A name for people.
+    pub name: Option<String>,
+}
+
+impl Root {
+    /// As an entry of the result of `roots/list`.
+    pub fn to_json(&self) -> Value {
+        let mut root = Map::new();
+        root.insert("uri".into(), self.uri.as_str().into());
+        if let Some(name) = &self.name {
+            root.insert("name".into(), name.as_str().into());
+        }
+        Value::Object(root)
+    }
+}
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// Spawning or reaching the server, and the whole handshake.
+    pub start: Duration,
+    /// A request, unless its options say otherwise.
+    pub request: Duration,
+    /// A request as a whole, however much progress is reported.
+    pub ceiling: Duration,
+    /// Whether progress starts the request's timeout anew.
+    pub reset_on_progress: bool,
+    /// A ping of the client's own.
+    pub ping: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(30),
+            request: Duration::from_secs(60),
+            ceiling: Duration::from_secs(300),
+            reset_on_progress: true,
+            ping: Duration::from_secs(15),
+        }
+    }
+}
+
+/// How paginated lists are read by the default [`crate::ListPolicy`].
+#[derive(Debug, Clone, Copy)]
+pub struct Paging {
+    /// Whether `nextCursor` is followed at all.
+    pub follow: bool,
+    /// The most pages read before the list counts as endless.
+    pub limit: u32,
+}
+
+impl Default for Paging {
+    fn default() -> Self {
+        Self { follow: true, limit: 1000 }
+    }
+}
+
+/// What a `list_changed` notification leads to, for lists that were read before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListChangedPolicy {
+    /// The list is read again at once.
+    RefetchNow,
+    /// The list is read again when it is next needed.
+    BeforeNextUse,
+    /// Nothing.
+    Ignore,
+}
+
+/// The stdio transport.
+#[derive(Debug, Clone)]
+pub struct StdioSettings {
+    /// What a server inherits of the client's environment.
+    pub env: EnvPolicy,
+    /// How long the server may take to exit after its stdin was closed.
+    pub close_wait: Duration,
+    /// How long it may take after SIGTERM, before SIGKILL.
+    pub terminate_wait: Duration,
+    /// The longest line accepted from the server, in bytes.
+    pub max_line: usize,
+    /// How much of the end of stderr is kept for error messages, in bytes.
+    pub stderr_tail: usize,
+}
+
+impl Default for StdioSettings {
+    fn default() -> Self {
+        Self {
+            env: EnvPolicy::Minimal,
+            close_wait: Duration::from_secs(2),
+            terminate_wait: Duration::from_secs(2),
+            max_line: 64 << 20,
+            stderr_tail: 4096,
+        }
+    }
+}
+
+/// What a stdio server inherits of the client's environment; its own entries are set on top.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnvPolicy {
+    /// Everything.
+    All,
+    /// What programs need to run: paths, home, user, locale, terminal, temporary folder.
+    Minimal,
+    /// Everything but these names.
+    Without(Vec<String>),
+    /// Nothing.
+    None,
+}
+
+impl EnvPolicy {
+    /// Whether the variable `name` is handed on.
+    pub fn passes(&self, name: &str) -> bool {
+        const MINIMAL: [&str; 22] = [
+            "HOME",
+            "LANG",
+            "LANGUAGE",
+            "LOGNAME",
+            "PATH",
+            "SHELL",
+            "TERM",
+            "TMPDIR",
+            "TZ",
+            "USER",
+            // Windows
+            "APPDATA",
+            "HOMEDRIVE",
+            "HOMEPATH",
+            "LOCALAPPDATA",
+            "PATHEXT",
+            "PROCESSOR_ARCHITECTURE",
+            "PROGRAMFILES",
+            "SYSTEMDRIVE",
+            "SYSTEMROOT",
+            "TEMP",
+            "USERNAME",
+            "USERPROFILE",
+        ];
+        match self {
+            Self::All => true,
+            Self::Minimal => MINIMAL.contains(&name) || name.starts_with("LC_"),
+            Self::Without(denied) => !denied.iter().any(|d| d == name),
+            Self::None => false,
+        }
+    }
+}
+
+/// The Streamable HTTP transport.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Whether the standalone GET stream is opened after the handshake.
+    pub open_stream: bool,
+    /// Whether a session is ended with DELETE at close.
+    pub delete_session: bool,
+    /// How long DELETE may take.
+    pub delete_wait: Duration,
+    /// The longest body or server-sent event accepted, in bytes.
+    pub max_message: usize,
+    /// Waits before a broken stream is opened again, in turn; the last one repeats. A longer `retry` wins.
+    pub stream_waits: Vec<Duration>,
+    /// How many attempts in a row may fail before a stream is given up.
+    pub stream_attempts: u32,
+    /// Whether a lost session (404) is opened anew, and the request that met it sent once more.
+    pub reopen_session: bool,
+    /// Most 307 and 308 redirects followed for one request, on the same origin only.
+    pub max_redirects: u32,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            open_stream: true,
+            delete_session: true,
+            delete_wait: Duration::from_secs(2),
+            max_message: 64 << 20,
+            stream_waits: [100, 250, 500, 1000, 2000, 5000, 15_000, 30_000]
+                .map(Duration::from_millis)
+                .to_vec(),
+            stream_attempts: 5,
+            reopen_session: true,
+            max_redirects: 3,
+        }
+    }
+}
+
+/// Authorization by OAuth.
+#[derive(Debug, Clone)]
+pub struct OauthSettings {
+    /// Clients registered beforehand, looked up by issuer.
+    pub registered: Vec<RegisteredClient>,
+    /// The https URL of the client's metadata document, used as client id where the server knows such.
+    pub metadata_document: Option<String>,
+    /// Whether dynamic registration may be used.
+    pub dynamic_registration: bool,
+    /// The redirect URI, if the [`crate::Browser`] brings back the final URL by itself. `None`: the client listens
+    /// on `http://127.0.0.1:PORT/callback`.
+    pub redirect_uri: Option<String>,
+    /// The port of that listener; 0: any.
+    pub callback_port: u16,
+    /// Scopes wanted when neither challenge nor metadata name any.
+    pub scope: Option<String>,
+    /// How long one HTTP request of the flow may take.
+    pub http_wait: Duration,
+    /// How long a person may take in the browser.
+    pub browser_wait: Duration,
+    /// Tokens that expire within this time are refreshed beforehand.
+    pub refresh_ahead: Duration,
+    /// How often one request may be sent again after 401 or 403, in all.
+    pub attempts: u32,
+    /// What is verified.
+    pub strict: OauthChecks,
+}
+
+impl Default for OauthSettings {
+    fn default() -> Self {
+        Self {
+            registered: Vec::new(),
+            metadata_document: None,
+            dynamic_registration: true,
+            redirect_uri: None,
+            callback_port: 0,
+            scope: None,
+            http_wait: Duration::from_secs(30),
+            browser_wait: Duration::from_secs(300),
+            refresh_ahead: Duration::from_secs(5),
+            attempts: 2,
+            strict: OauthChecks::default(),
+        }
+    }
+}
+
+/// What the OAuth flow verifies; all of it by default.
+#[derive(Debug, Clone, Copy)]
+pub struct OauthChecks {
+    /// `state` of the answer equals the one sent.
+    pub state: bool,
+    /// `iss` of the answer, if present, equals the issuer.
+    pub iss: bool,
+    /// `issuer` of the authorization server's metadata equals the one asked for.
+    pub issuer: bool,
+    /// The metadata must list S256 (from 2025-11-25).
+    pub pkce_support: bool,
+    /// `resource` of the protected resource metadata matches the server.
+    pub resource: bool,
+    /// Endpoints use https, or http on loopback.
+    pub https: bool,
+}
+
+impl Default for OauthChecks {
+    fn default() -> Self {
+        Self { state: true, iss: true, issuer: true, pkce_support: true, resource: true, https: true }
+    }
+}
+
+/// A client that was registered with an authorization server beforehand.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RegisteredClient {
+    /// The issuer it is registered with; `None`: any.
+    pub issuer: Option<String>,
+    /// `client_id`.
+    pub id: String,
+    /// `client_secret`.
+    pub secret: Option<String>,
+}
+
+impl std::fmt::Debug for RegisteredClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegisteredClient")
+            .field("issuer", &self.issuer)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When and how a dead stdio server is started again by a [`crate::Host`].
+#[derive(Debug, Clone)]
+pub struct RestartPolicy {
+    /// What brings it back.
+    pub trigger: RestartTrigger,
+    /// Waits before the attempts, in turn; the last one repeats. Used by the default [`crate::Backoff`].
+    pub waits: Vec<Duration>,
+    /// Attempts in a row before it is given up.
+    pub max_attempts: u32,
+    /// Whether the call that met the crash is sent again.
+    pub retry_call: bool,
+}
+
+impl Default for RestartPolicy {
+    fn default() -> Self {
+        Self {
+            trigger: RestartTrigger::NextCall,
+            waits: [0, 1000, 2000, 4000, 8000].map(Duration::from_millis).to_vec(),
+            max_attempts: 5,
+            retry_call: false,
+        }
+    }
+}
+
+/// What brings a dead server back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartTrigger {
+    /// The call that met the crash, before it returns.
+    FailingCall,
+    /// The first call after the crash.
+    NextCall,
+    /// Nothing.
+    Never,
+}

@@ -1,0 +1,10 @@
+//! The client against tiny servers written here: nothing but loopback, `sh` and scripted sockets.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers as well")]
+
+mod host;
+mod http;
+mod oauth;
+#[cfg(unix)]
+mod stdio;
+mod support;

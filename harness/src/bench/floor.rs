@@ -1,0 +1,177 @@
+//! The floors: the same JSON, over the same kind of channel, with nothing of MCP in between. What a client adds is
+//! stated as a ratio to them, measured in the same run on the same core.
+
+use super::Samples;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::io;
+use std::process::Stdio;
+use std::time::Instant;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+/// First argument of this program when it is to be the far end of the stdio floor.
+const FLOOR_ARGUMENT: &str = "__sparring-floor";
+
+/// The request of the floor and of the bench: a call with 100 bytes of text.
+fn request(id: u64) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": id, "method": "tools/call",
+        "params": { "name": "echo", "arguments": { "text": super::TEXT } },
+    })
+}
+
+/// What the far end answers: like the `echo` tool.
+fn answer(request: &Value) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": request["id"],
+        "result": { "content": [{ "type": "text", "text": request["params"]["arguments"]["text"] }] },
+    })
+}
+
+/// If this process is to be the far end of the stdio floor, answers lines until stdin ends.
+pub fn run_if_floor() -> Option<std::process::ExitCode> {
+    (std::env::args_os().nth(1)? == FLOOR_ARGUMENT).then(|| {
+        let served = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .and_then(|runtime| runtime.block_on(far_end()));
+        if served.is_ok() { 0.into() } else { 1.into() }
+    })
+}
+
+#[cfg(unix)]
+async fn far_end() -> io::Result<()> {
+    use std::os::fd::AsFd;
+    use tokio::net::unix::pipe;
+    let stdin = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let stdout = pipe::Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
+    echo_lines(BufReader::new(stdin), stdout).await
+}
+
+#[cfg(not(unix))]
+async fn far_end() -> io::Result<()> {
+    echo_lines(BufReader::new(tokio::io::stdin()), tokio::io::stdout()).await
+}
+
+async fn echo_lines(
+    mut from: impl AsyncBufReadExt + Unpin,
+    mut to: impl AsyncWriteExt + Unpin,
+) -> io::Result<()> {
+    let mut line = String::new();
+    while from.read_line(&mut line).await? > 0 {
+        let request: Value = serde_json::from_str(&line)?;
+        line.clear();
+        let mut text = answer(&request).to_string();
+        text.push('\n');
+        to.write_all(text.as_bytes()).await?;
+        to.flush().await?;
+    }
+    Ok(())
+}
+
+/// A child process that answers JSON lines over pipes.
+pub(super) struct StdioFloor {
+    _child: tokio::process::Child,
+    to: tokio::process::ChildStdin,
+    from: BufReader<tokio::process::ChildStdout>,
+    line: String,
+}
+
+impl StdioFloor {
+    pub(super) fn start() -> io::Result<Self> {
+        let mut child = tokio::process::Command::new(std::env::current_exe()?)
+            .arg(FLOOR_ARGUMENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("the child has no pipes"));
+        };
+        Ok(Self { _child: child, to, from: BufReader::new(from), line: String::new() })
+    }
+
+    pub(super) async fn round(&mut self, calls: u32) -> io::Result<Samples> {
+        let mut samples = Samples::with_capacity(calls as usize);
+        for id in 0..u64::from(calls) {
+            let start = Instant::now();
+            let mut text = request(id).to_string();
+            text.push('\n');
+            self.to.write_all(text.as_bytes()).await?;
+            self.line.clear();
+            self.from.read_line(&mut self.line).await?;
+            check(id, &serde_json::from_str(&self.line)?)?;
+            samples.push(start.elapsed());
+        }
+        Ok(samples)
+    }
+}
+
+/// A hyper server and a hyper client on one keep-alive connection.
+pub(super) struct HttpFloor {
+    send: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
+}
+
+impl HttpFloor {
+    pub(super) async fn start() -> io::Result<Self> {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        tokio::spawn(async move {
+            if let Ok((stream, _)) = listener.accept().await {
+                // Best effort, as the mocks do.
+                let _ = stream.set_nodelay(true);
+                let service = hyper::service::service_fn(serve);
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
+            }
+        });
+        let stream = tokio::net::TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (send, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(Self { send })
+    }
+
+    pub(super) async fn round(&mut self, calls: u32) -> io::Result<Samples> {
+        let mut samples = Samples::with_capacity(calls as usize);
+        for id in 0..u64::from(calls) {
+            let start = Instant::now();
+            let http = hyper::Request::post("/mcp")
+                .header("host", "127.0.0.1")
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream")
+                .body(Full::new(Bytes::from(request(id).to_string())))
+                .map_err(io::Error::other)?;
+            let response = self.send.send_request(http).await.map_err(io::Error::other)?;
+            let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+            check(id, &serde_json::from_slice(&body)?)?;
+            samples.push(start.elapsed());
+        }
+        Ok(samples)
+    }
+}
+
+async fn serve(request: hyper::Request<Incoming>) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
+    let body = match request.into_body().collect().await {
+        Ok(body) => serde_json::from_slice(&body.to_bytes()).unwrap_or_default(),
+        Err(_) => Value::Null,
+    };
+    let mut response = hyper::Response::new(Full::new(Bytes::from(answer(&body).to_string())));
+    response
+        .headers_mut()
+        .insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+fn check(id: u64, answer: &Value) -> io::Result<()> {
+    if answer["id"] == id && answer["result"]["content"][0]["text"] == super::TEXT {
+        Ok(())
+    } else {
+        Err(io::Error::other("the floor's far end gave a wrong answer"))
+    }
+}

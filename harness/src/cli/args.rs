@@ -1,0 +1,190 @@
+//! The command line. Doc comments are the help texts.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use sparring_wire::{Revision, Transport};
+use std::path::PathBuf;
+
+/// A sparring partner for MCP clients: scripted servers that play every role a server can play, fair or foul, and a
+/// judge that says, with evidence, what the client under test did right and wrong.
+#[derive(Debug, Parser)]
+#[command(name = "sparring", version, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The exit codes, as `--help` shows them; a test compares them with the constants.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    every judge that ran passed
+  1    the client failed at least one judge
+  2    the command line or an input file is wrong; nothing was run
+  3    the baseline is stale (reserved)
+  4    the harness itself failed; says nothing about the client
+  5    no case was selected, or no check ran
+  6    the driver can't do some cases, and they were not allowed to be left out
+  7    the client can't be started, or its driver breaks the driver protocol
+  8    a report can't be written
+  130  interrupted";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run cases against a client and judge it.
+    Run(RunArgs),
+    /// List the cases that a run would have, without running any.
+    List(Selection),
+    /// Check scenario files; without paths, the built-in ones.
+    Lint {
+        /// Files or folders.
+        paths: Vec<PathBuf>,
+    },
+    /// Explain a requirement, a promise, a monitor, a scenario or a check.
+    Explain {
+        /// Its id.
+        id: String,
+    },
+    /// Prove that every check and monitor can fail: run the mutants of the reference client, print checks × mutants.
+    Mutants(MutantsArgs),
+    /// Judge a transcript again with the monitors.
+    Judge {
+        /// A transcript: JSON Lines, as `run` stores them.
+        file: PathBuf,
+        /// The revision that its servers spoke; by default that of the handshake in it.
+        #[arg(long)]
+        revision: Option<Revision>,
+    },
+    /// Measure the round trip of a tool call, beside a floor measured in the same run.
+    Bench(BenchArgs),
+    /// Print a JSON Schema.
+    Schema {
+        /// Of what.
+        kind: SchemaKind,
+    },
+}
+
+/// Which schema.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum SchemaKind {
+    /// The JSON report.
+    Report,
+}
+
+/// Which cases.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Selection {
+    /// Only cases with this id; globs are allowed. May be given several times.
+    #[arg(long = "case", value_name = "ID")]
+    pub cases: Vec<String>,
+    /// Only scenarios with this id; globs are allowed. May be given several times.
+    #[arg(long = "scenario", value_name = "ID")]
+    pub scenarios: Vec<String>,
+    /// Only this transport: stdio or http. May be given several times.
+    #[arg(long = "transport", value_name = "NAME")]
+    pub transports: Vec<Transport>,
+    /// Only this revision, such as 2025-11-25. May be given several times.
+    #[arg(long = "revision", value_name = "DATE")]
+    pub revisions: Vec<Revision>,
+    /// Only the Kth of N parts, such as 1/4.
+    #[arg(long, value_name = "K/N")]
+    pub shard: Option<String>,
+    /// A folder with scenarios of your own, in addition to the built-in ones.
+    #[arg(long = "scenarios", value_name = "DIR")]
+    pub own_scenarios: Option<PathBuf>,
+    #[command(flatten)]
+    /// The client.
+    pub client: ClientArgs,
+}
+
+/// The client under test.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ClientArgs {
+    /// How the harness makes the client do things.
+    #[arg(long, value_enum, default_value_t = DriverKind::Builtin)]
+    pub driver: DriverKind,
+    /// A host profile: a TOML file, or the name of a built-in one. The reference client has `reference` by default.
+    #[arg(long, value_name = "FILE|NAME")]
+    pub profile: Option<String>,
+    /// The command of the adapter or of the official driver, after `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// The drivers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum DriverKind {
+    /// The reference client, in process.
+    #[default]
+    Builtin,
+    /// A program that speaks the driver protocol (docs/driver-protocol.md).
+    Adapter,
+    /// A client made for the official conformance framework: the URL as its last argument, MCP_CONFORMANCE_* variables.
+    Official,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Which cases, and which client.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Write a report: `json=PATH` or `junit=PATH`. May be given several times.
+    #[arg(long = "report", value_name = "KIND=PATH")]
+    pub reports: Vec<String>,
+    /// The folder for transcripts and the JSON report.
+    #[arg(long, value_name = "DIR", default_value = "target/sparring")]
+    pub out: PathBuf,
+    /// How many cases run at a time; by default twice the number of cores, at most 4.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Run each case this many times; any difference between their verdicts fails the run.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub repeat: u32,
+    /// The seed of all that looks random in the servers.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Leave out what the driver can't do without failing the run.
+    #[arg(long)]
+    pub allow_unsupported: bool,
+    /// Keep tokens and other secrets readable in transcripts.
+    #[arg(long)]
+    pub keep_secrets: bool,
+    /// Show every failure and warning in full.
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Arguments of `mutants`.
+#[derive(Debug, Args)]
+pub struct MutantsArgs {
+    /// Only these mutants; globs are allowed.
+    #[arg(long = "mutant", value_name = "NAME")]
+    pub mutants: Vec<String>,
+    /// Only list the mutants.
+    #[arg(long)]
+    pub list: bool,
+    /// How many cases run at a time.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure: `builtin`, or `adapter: COMMAND`. May be given several times.
+    #[arg(long = "with", value_name = "CLIENT", default_value = "builtin")]
+    pub with: Vec<String>,
+    /// Only this transport: stdio or http.
+    #[arg(long = "transport", value_name = "NAME")]
+    pub transports: Vec<Transport>,
+    /// Calls in each round.
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub calls: u32,
+    /// Rounds, interleaved with those of the floor.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rounds: u32,
+    /// Write the numbers as JSON.
+    #[arg(long, value_name = "PATH")]
+    pub json: Option<PathBuf>,
+}

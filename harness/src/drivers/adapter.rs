@@ -1,0 +1,554 @@
+//! The driver protocol, from the harness's side: JSON-RPC lines over an adapter's stdin and stdout.
+
+use super::ToolNames;
+use super::process::{ClientProcess, Launch, ProcessSettings, cut, visitor};
+use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
+use crate::run::directory::{CaseDirectory, absolute_words};
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+use sparring_mock_servers::script::JsonText;
+use sparring_scenarios::op::{FEATURES, OPERATIONS, Op};
+use sparring_wire::Revision;
+use sparring_wire::framing::Lines;
+use sparring_wire::jsonrpc::{self, Envelope, Id, codes};
+use sparring_wire::transcript::{Failure, FailureKind, Outcome};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// The version of the driver protocol.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest message of an adapter, in bytes.
+const LONGEST_MESSAGE: usize = 64 << 20;
+/// Lines on stdout that are no messages and still become events; the rest is only counted.
+const STRAY_LINES: u32 = 100;
+
+/// Runs an adapter for each case.
+#[derive(Debug, Clone)]
+pub struct Adapter {
+    command: Vec<String>,
+    settings: ProcessSettings,
+}
+
+impl Adapter {
+    /// `command` is the program and its arguments; no shell is involved. It runs in the case's folder, so words that
+    /// name an existing file by a relative path are made absolute.
+    pub const fn new(command: Vec<String>, settings: ProcessSettings) -> Self {
+        Self { command, settings }
+    }
+
+    async fn launch(
+        &self,
+        client: &std::path::Path,
+        targets: BTreeMap<String, Target>,
+        revision: Revision,
+        events: Arc<dyn DriverEvents>,
+    ) -> Result<(Arc<Running>, Hello), DriverError> {
+        let command = absolute_words(&self.command, &self.settings.here);
+        // The browser's visits end in a notification to an adapter that is only just being started.
+        let running: Arc<Mutex<Weak<Running>>> = Arc::default();
+        let opened = visitor(events.clone(), {
+            let running = running.clone();
+            move |url| {
+                if let Some(running) = running.lock().unwrap_or_else(PoisonError::into_inner).upgrade() {
+                    running.notify("redirect", json!({"url": url}));
+                }
+            }
+        });
+        let launch = Launch {
+            command: &command,
+            client,
+            working_directory: client,
+            environment: BTreeMap::new(),
+            events: events.clone(),
+            opened: {
+                let (events, opened) = (events.clone(), opened.clone());
+                Arc::new(move |url| {
+                    events.driver_event("authorization-url", json!({"url": url, "via": "browser command"}));
+                    opened(url);
+                })
+            },
+        };
+        let (process, stdin, stdout) = ClientProcess::start(&self.settings, launch).await?;
+        let (outgoing, to_write) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared { pending: Mutex::default(), events, opened });
+        let made = Arc::new(Running {
+            process,
+            shared: shared.clone(),
+            outgoing: Mutex::new(Some(outgoing)),
+            next: AtomicI64::new(1),
+            names: ToolNames::default(),
+            targets,
+            revision,
+            tasks: [tokio::spawn(write(stdin, to_write)), tokio::spawn(read(stdout, shared))],
+        });
+        *running.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&made);
+
+        let limit = self.settings.hello_limit;
+        let hello = match tokio::time::timeout(limit, made.hello()).await {
+            Ok(hello) => hello,
+            Err(_) => {
+                Err(DriverError::Protocol(format!("no answer to `hello` within {} s", limit.as_secs())))
+            }
+        };
+        match hello {
+            Ok(hello) => Ok((made, hello)),
+            Err(error) => {
+                made.stop().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Driver for Adapter {
+    fn kind(&self) -> &'static str {
+        "adapter"
+    }
+
+    fn command(&self) -> Vec<String> {
+        self.command.clone()
+    }
+
+    async fn hello(&self) -> Result<Hello, DriverError> {
+        let folder = CaseDirectory::new(&self.settings.temporary_root).map_err(|error| {
+            DriverError::Start { command: "a temporary folder".into(), why: error.to_string() }
+        })?;
+        let silent = Arc::new(Silent);
+        let (running, hello) =
+            self.launch(&folder.client(), BTreeMap::new(), Revision::LATEST_HANDSHAKE, silent).await?;
+        let honest =
+            tokio::time::timeout(self.settings.hello_limit, running.is_honest()).await.unwrap_or_else(|_| {
+                Err(DriverError::Protocol("no answer to an operation that doesn't exist".to_owned()))
+            });
+        running.stop().await;
+        // What remains is in the system's temporary folder, and the next run's to remove.
+        let _ = folder.remove();
+        honest.map(|()| hello)
+    }
+
+    async fn start(&self, case: CaseContext) -> Result<Arc<dyn Subject>, DriverError> {
+        let (running, _) = self.launch(&case.directory, case.targets, case.revision, case.events).await?;
+        Ok(running)
+    }
+}
+
+/// Hears nothing: there is no case.
+struct Silent;
+
+impl DriverEvents for Silent {
+    fn driver_event(&self, _: &str, _: Value) {}
+    fn output(&self, _: &str, _: &str) {}
+    fn client_started(&self, _: u32, _: &[String]) {}
+    fn client_ended(&self, _: Option<i32>, _: Option<&str>, _: bool) {}
+}
+
+/// What came back for a request.
+type Answer = Result<Value, RpcError>;
+
+struct RpcError {
+    code: i64,
+    message: String,
+    data: Option<Value>,
+}
+
+/// What the reading task shares with those who wait for answers.
+struct Shared {
+    pending: Mutex<Pending>,
+    events: Arc<dyn DriverEvents>,
+    opened: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Pending {
+    /// An answer that is no valid message is an `Err`.
+    waiting: HashMap<i64, oneshot::Sender<Result<Answer, String>>>,
+    /// Lines on stdout that were no message.
+    stray: u32,
+    first_stray: Option<String>,
+    /// Reading has ended, for this reason if it is the adapter's fault.
+    closed: Option<Option<String>>,
+}
+
+impl Shared {
+    fn pending(&self) -> std::sync::MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn line(&self, bytes: &[u8]) {
+        let message = jsonrpc::inspect_bytes(bytes);
+        let understood = match (message.is_valid(), message.envelope) {
+            (true, Envelope::Result { id: Some(Id::Number(id)), result }) => self.answer(id, Ok(Ok(result))),
+            (true, Envelope::Error { id: Some(Id::Number(id)), code, message, data }) => {
+                let error =
+                    RpcError { code: code.unwrap_or_default(), message: message.unwrap_or_default(), data };
+                self.answer(id, Ok(Err(error)))
+            }
+            (true, Envelope::Notification { method, params }) if method == "event" => {
+                self.event(params.as_ref().unwrap_or(&Value::Null))
+            }
+            (false, envelope) if envelope.is_response() => {
+                if let Some(Id::Number(id)) = envelope.id() {
+                    let faults: Vec<String> = message.faults.iter().map(ToString::to_string).collect();
+                    self.answer(*id, Err(format!("a wrong answer: {}", faults.join(", "))));
+                }
+                false
+            }
+            _ => false,
+        };
+        if !understood {
+            self.stray(&String::from_utf8_lossy(bytes));
+        }
+    }
+
+    fn answer(&self, id: i64, answer: Result<Answer, String>) -> bool {
+        match self.pending().waiting.remove(&id) {
+            // Whoever waited may have given up.
+            Some(waiting) => {
+                let _ = waiting.send(answer);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn event(&self, params: &Value) -> bool {
+        let Some(name) = params.get("name").and_then(Value::as_str) else { return false };
+        let data = params.get("data").cloned().unwrap_or_default();
+        let url = data.get("url").and_then(Value::as_str).map(str::to_owned);
+        self.events.driver_event(name, data);
+        if name == "authorization-url"
+            && let Some(url) = url
+        {
+            (self.opened)(url);
+        }
+        true
+    }
+
+    /// Text that is no message of the driver protocol.
+    fn stray(&self, text: &str) {
+        let text = cut(text);
+        let count = {
+            let mut pending = self.pending();
+            pending.stray = pending.stray.saturating_add(1);
+            pending.first_stray.get_or_insert_with(|| text.clone());
+            pending.stray
+        };
+        if count <= STRAY_LINES {
+            self.events.output("stdout", &text);
+        } else if count == STRAY_LINES + 1 {
+            self.events.output("stdout", "(more of this is left out)");
+        }
+    }
+
+    fn close(&self, fault: Option<String>) {
+        let mut pending = self.pending();
+        pending.closed.get_or_insert(fault);
+        // Those who wait see their channel close.
+        pending.waiting.clear();
+    }
+}
+
+async fn write(mut stdin: ChildStdin, mut messages: mpsc::UnboundedReceiver<Value>) {
+    // Ends when the sender is dropped, or the adapter reads no more; then stdin closes.
+    while let Some(message) = messages.recv().await {
+        let line = format!("{message}\n");
+        if stdin.write_all(line.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(mut stdout: ChildStdout, shared: Arc<Shared>) {
+    let mut lines = Lines::new(LONGEST_MESSAGE);
+    let mut chunk = vec![0; 64 << 10];
+    let fault = loop {
+        let count = match stdout.read(&mut chunk).await {
+            Ok(0) | Err(_) => break None,
+            Ok(count) => count,
+        };
+        lines.push(&chunk[..count]);
+        let too_long = loop {
+            match lines.next_line() {
+                Ok(Some(line)) => shared.line(&line.bytes),
+                Ok(None) => break None,
+                Err(too_long) => break Some(too_long.to_string()),
+            }
+        };
+        if too_long.is_some() {
+            break too_long;
+        }
+    };
+    if let Some(line) = lines.finish().filter(|_| fault.is_none()) {
+        // A message that lacks its newline is none.
+        shared.stray(&line.text().0);
+    }
+    shared.close(fault);
+}
+
+/// An adapter that runs.
+struct Running {
+    process: ClientProcess,
+    shared: Arc<Shared>,
+    /// `None` when its stdin is closed.
+    outgoing: Mutex<Option<mpsc::UnboundedSender<Value>>>,
+    next: AtomicI64,
+    names: ToolNames,
+    targets: BTreeMap<String, Target>,
+    revision: Revision,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl Running {
+    fn send(&self, message: Value) {
+        // An adapter that is gone shows by its missing answer.
+        if let Some(outgoing) = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            let _ = outgoing.send(message);
+        }
+    }
+
+    fn notify(&self, method: &str, params: Value) {
+        self.send(jsonrpc::notification(method, Some(params)));
+    }
+
+    async fn request(&self, method: &str, params: Value) -> Result<Answer, DriverError> {
+        let id = self.next.fetch_add(1, Ordering::SeqCst);
+        let (answer, waiting) = oneshot::channel();
+        {
+            let mut pending = self.shared.pending();
+            if pending.closed.is_none() {
+                pending.waiting.insert(id, answer);
+            }
+        }
+        self.send(jsonrpc::request(&Id::Number(id), method, Some(params)));
+        match waiting.await {
+            Ok(answer) => answer.map_err(DriverError::Protocol),
+            Err(_) => Err(self.broken().await),
+        }
+    }
+
+    /// Why no answer will come.
+    async fn broken(&self) -> DriverError {
+        let fault = self.shared.pending().closed.clone().flatten();
+        match fault {
+            Some(fault) => DriverError::Protocol(fault),
+            // It may have closed its stdout and go on; a case's deadline bounds this wait.
+            None => self.process.gone().await,
+        }
+    }
+
+    async fn hello(&self) -> Result<Hello, DriverError> {
+        let with_stray = |why: String| {
+            let stray = self.shared.pending().first_stray.clone();
+            DriverError::Protocol(match stray {
+                Some(stray) => {
+                    format!("{why}; stdout belongs to the driver protocol, but it wrote {stray:?}")
+                }
+                None => why,
+            })
+        };
+        match self.request("hello", json!({"protocol": PROTOCOL})).await {
+            Ok(Ok(result)) => serde_json::from_value::<Hello>(result)
+                .map_err(|error| format!("the result of `hello` is wrong: {error}"))
+                .and_then(check)
+                .map_err(with_stray),
+            Ok(Err(error)) => Err(with_stray(format!("`hello` failed: {}", error.message))),
+            Err(DriverError::Protocol(why)) => Err(with_stray(why)),
+            Err(error) if self.shared.pending().stray == 0 => Err(error),
+            Err(error) => Err(with_stray(error.to_string())),
+        }
+    }
+
+    /// An adapter that accepts anything would make every case of an undeclared operation pass.
+    async fn is_honest(&self) -> Result<(), DriverError> {
+        const NO_OPERATION: &str = "no-such-operation";
+        let said = match self.request(NO_OPERATION, json!({})).await? {
+            Err(error) if error.code == codes::METHOD_NOT_FOUND => return Ok(()),
+            Err(error) => format!("error {}", error.code),
+            Ok(_) => "a result".to_owned(),
+        };
+        Err(DriverError::Protocol(format!(
+            "an operation that doesn't exist must be answered with error {}, not with {said}",
+            codes::METHOD_NOT_FOUND
+        )))
+    }
+
+    fn params(&self, step: &str, op: &Op) -> Value {
+        let mut params = Map::new();
+        let mut put = |key: &str, value: Value| {
+            params.insert(key.to_owned(), value);
+        };
+        let json = |text: &JsonText| text.0.clone();
+        let server_of = |server: &Option<String>| server.clone().map(Value::String);
+        let mut server = None;
+        match op {
+            Op::Open(open) => {
+                let chosen: BTreeMap<&String, &Target> = self
+                    .targets
+                    .iter()
+                    .filter(|(name, _)| open.servers.is_empty() || open.servers.contains(name))
+                    .collect();
+                put("servers", json!(chosen));
+                put("revision", json!(self.revision));
+                let optional = [
+                    ("offer", open.offer.map(|offer| json!(offer))),
+                    ("sampling", open.sampling.as_ref().map(json)),
+                    ("elicitation", open.elicitation.as_ref().map(json)),
+                    ("roots", open.roots.as_ref().map(|roots| json!(roots))),
+                    ("timeout_ms", open.timeout_ms.map(Value::from)),
+                    ("backoff_ms", open.backoff_ms.as_ref().map(|waits| json!(waits))),
+                    ("headers", Some(json!(open.headers)).filter(|_| !open.headers.is_empty())),
+                    ("client_id", open.client_id.clone().map(Value::String)),
+                    ("client_secret", open.client_secret.clone().map(Value::String)),
+                ];
+                for (key, value) in optional {
+                    if let Some(value) = value {
+                        put(key, value);
+                    }
+                }
+            }
+            Op::Call(call) => {
+                let (name, known) = self.names.resolve(&call.tool, call.server.as_deref());
+                let only = || self.targets.keys().next().filter(|_| self.targets.len() == 1).cloned();
+                put("step", step.into());
+                put("tool", call.tool.as_str().into());
+                put("name", name.into());
+                put("arguments", call.arguments.as_ref().map_or_else(|| json!({}), json));
+                if let Some(limit) = call.timeout_ms {
+                    put("timeout_ms", limit.into());
+                }
+                put("progress", call.progress.into());
+                server = known.or_else(only).map(Value::String);
+            }
+            Op::Cancel(cancel) => {
+                put("step", cancel.step.as_str().into());
+                if let Some(reason) = &cancel.reason {
+                    put("reason", reason.as_str().into());
+                }
+            }
+            Op::Read(read) | Op::Subscribe(read) | Op::Unsubscribe(read) => {
+                put("uri", read.uri.as_str().into());
+                server = server_of(&read.server);
+            }
+            Op::Prompt(prompt) => {
+                put("name", prompt.name.as_str().into());
+                put("arguments", json!(prompt.arguments));
+                server = server_of(&prompt.server);
+            }
+            Op::Complete(complete) => {
+                for (key, value) in [("prompt", &complete.prompt), ("template", &complete.template)] {
+                    if let Some(value) = value {
+                        put(key, value.as_str().into());
+                    }
+                }
+                put("argument", complete.argument.as_str().into());
+                put("value", complete.value.as_str().into());
+                server = server_of(&complete.server);
+            }
+            Op::SetLevel(level) => {
+                put("level", level.level.as_str().into());
+                server = server_of(&level.server);
+            }
+            Op::SetRoots(roots) => put("roots", json!(roots.roots)),
+            Op::Tools(of)
+            | Op::Resources(of)
+            | Op::Templates(of)
+            | Op::Prompts(of)
+            | Op::Ping(of)
+            | Op::Close(of) => server = server_of(&of.server),
+            Op::Await(_) => {}
+        }
+        if let Some(server) = server {
+            put("server", server);
+        }
+        Value::Object(params)
+    }
+}
+
+#[async_trait]
+impl Subject for Running {
+    async fn run(&self, step: &str, op: &Op) -> Result<Outcome, DriverError> {
+        Ok(match self.request(op.name(), self.params(step, op)).await? {
+            Ok(value) => {
+                if let Op::Tools(of) = op {
+                    self.names.learn(&value, of.server.as_deref());
+                }
+                Outcome::Ok { value }
+            }
+            Err(error) if error.code == codes::METHOD_NOT_FOUND => {
+                Outcome::Unsupported { reason: error.message }
+            }
+            Err(error) => Outcome::Error { error: failure(error) },
+        })
+    }
+
+    async fn stop(&self) -> Vec<(u32, String)> {
+        self.process.expect_end();
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.process.stop(true).await
+    }
+}
+
+/// Words that the protocol doesn't know are a mistake in the adapter that would silently skip cases.
+fn check(hello: Hello) -> Result<Hello, String> {
+    let unknown =
+        |words: &[String], known: &[&str]| words.iter().find(|word| !known.contains(&word.as_str())).cloned();
+    if let Some(word) = unknown(&hello.operations, &OPERATIONS) {
+        return Err(format!("`hello` declares an operation `{word}`, which doesn't exist"));
+    }
+    if let Some(word) = unknown(&hello.features, &FEATURES) {
+        return Err(format!("`hello` declares a feature `{word}`, which doesn't exist"));
+    }
+    Ok(hello)
+}
+
+fn failure(error: RpcError) -> Failure {
+    let member = |key: &str| error.data.as_ref().and_then(|data| data.get(key));
+    let kind = member("kind").cloned().and_then(|kind| serde_json::from_value(kind).ok());
+    Failure {
+        kind: kind.unwrap_or(FailureKind::Other),
+        code: member("code").and_then(Value::as_i64),
+        message: error.message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_read_by_their_kind() {
+        let error = |data: Value| RpcError { code: 1, message: "m".into(), data: Some(data) };
+        let read = failure(error(json!({"kind": "timeout", "code": 408})));
+        assert_eq!(read, Failure { kind: FailureKind::Timeout, message: "m".into(), code: Some(408) });
+        assert_eq!(failure(error(json!({"kind": "no such kind"}))).kind, FailureKind::Other);
+        assert_eq!(failure(error(json!(7))).kind, FailureKind::Other);
+        assert_eq!(failure(RpcError { code: 1, message: "m".into(), data: None }).kind, FailureKind::Other);
+    }
+
+    #[test]
+    fn a_hello_with_words_that_do_not_exist_is_refused() {
+        let hello = |operation: &str, feature: &str| Hello {
+            operations: vec![operation.to_owned()],
+            features: vec![feature.to_owned()],
+            ..Hello::default()
+        };
+        assert!(check(hello("call", "oauth")).is_ok());
+        assert!(check(hello("kall", "oauth")).unwrap_err().contains("kall"));
+        assert!(check(hello("call", "o-auth")).unwrap_err().contains("o-auth"));
+    }
+}

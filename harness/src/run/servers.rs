@@ -1,0 +1,93 @@
+//! The scripted servers of a case.
+
+use super::recorder::Recorder;
+use crate::driver::Target;
+use crate::plan::Case;
+use sparring_mock_servers::http::{HttpMock, HttpSpec, Numbers};
+use sparring_mock_servers::sink::Sink;
+use sparring_mock_servers::stdio::{StdioMock, StdioSpec};
+use sparring_wire::Transport;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// All servers of a case, on its transport.
+pub(super) struct Servers {
+    all: BTreeMap<String, Server>,
+}
+
+enum Server {
+    Stdio(StdioMock),
+    Http(HttpMock),
+}
+
+impl Servers {
+    /// Makes them ready: HTTP servers listen, stdio servers can be spawned.
+    pub(super) fn start(
+        case: &Case,
+        seed: u64,
+        folder: &Path,
+        exe: &Path,
+        recorder: &Arc<Recorder>,
+    ) -> io::Result<Self> {
+        let numbers = Arc::new(Numbers::default());
+        let mut all = BTreeMap::new();
+        for (name, script) in case.scenario.scripts() {
+            let (name, script, revision) = (name.to_owned(), script.clone(), case.revision);
+            let sink: Arc<dyn Sink> = recorder.clone();
+            let server = match case.transport {
+                Transport::Stdio => Server::Stdio(StdioMock::prepare(StdioSpec {
+                    name: name.clone(),
+                    script,
+                    revision,
+                    dir: folder.to_owned(),
+                    seed,
+                    sink,
+                    program: Some(exe.to_owned()),
+                })?),
+                Transport::Http => Server::Http(HttpMock::start(HttpSpec {
+                    name: name.clone(),
+                    script,
+                    revision,
+                    seed,
+                    sink,
+                    numbers: numbers.clone(),
+                    port: 0,
+                })?),
+                Transport::SseLegacy => {
+                    let why = "there are no scripted servers for HTTP with SSE of 2024-11-05";
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+                }
+            };
+            all.insert(name, server);
+        }
+        Ok(Self { all })
+    }
+
+    /// Where the client finds them.
+    pub(super) fn targets(&self) -> BTreeMap<String, Target> {
+        let target = |server: &Server| match server {
+            Server::Stdio(mock) => {
+                let mut words = mock.command().into_iter();
+                let command = words.next().unwrap_or_default();
+                Target::Stdio { command, args: words.collect(), env: BTreeMap::new() }
+            }
+            Server::Http(mock) => Target::Http { url: mock.url().to_owned() },
+        };
+        self.all.iter().map(|(name, server)| (name.clone(), target(server))).collect()
+    }
+
+    /// Ends them, and waits until all that they observed is recorded. Returns the servers' processes that had to be
+    /// killed.
+    pub(super) async fn shutdown(self) -> Vec<u32> {
+        let mut killed = Vec::new();
+        for server in self.all.into_values() {
+            match server {
+                Server::Stdio(mock) => killed.extend(mock.shutdown().await),
+                Server::Http(mock) => mock.shutdown().await,
+            }
+        }
+        killed
+    }
+}

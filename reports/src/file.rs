@@ -1,0 +1,173 @@
+//! Writing reports: whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, NamedTempFile};
+
+/// A report that can't be written.
+#[derive(Debug, thiserror::Error)]
+#[error("can't write the {what} report to `{}`: {}", path.display(), advice(path, source))]
+pub struct WriteError {
+    /// Which report: `JSON`, `JUnit`…
+    pub what: &'static str,
+    /// Where to.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// The reason with what to do about it.
+fn advice(path: &Path, error: &io::Error) -> String {
+    let folder = folder_of(path);
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("the folder `{}` does not exist; create it first", folder.display())
+        }
+        io::ErrorKind::NotADirectory => {
+            format!("`{}` is not a folder; choose another path", folder.display())
+        }
+        io::ErrorKind::IsADirectory => "it is a folder; name a file in it".to_owned(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            format!("no permission to write into `{}`; choose another path", folder.display())
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the disk is full; free some space or choose another path".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Where the bytes go.
+enum Destination {
+    /// A new file beside the old one, which takes its place at the end. The path has its links resolved, so that the
+    /// file that a link points to is replaced and not the link.
+    Beside(Box<NamedTempFile>, PathBuf),
+    /// A pipe or a device: there is nothing to replace.
+    Stream(File),
+}
+
+fn open(path: &Path) -> io::Result<Destination> {
+    let target = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Ok(found) if found.is_file() => fs::canonicalize(path)?,
+        Ok(_) => return Ok(Destination::Stream(File::options().write(true).open(path)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Err(error) => return Err(error),
+    };
+    let mut builder = Builder::new();
+    builder.prefix(".sparring-").suffix(".part");
+    // Temporary files are private by default; a report is an ordinary file, as private as the user's umask makes it.
+    #[cfg(unix)]
+    builder.permissions(<fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
+    let file = builder.tempfile_in(folder_of(&target)).map_err(bare)?;
+    Ok(Destination::Beside(Box::new(file), target))
+}
+
+/// `tempfile` puts the name of its own file into the message; the reader knows only the report's.
+fn bare(error: io::Error) -> io::Error {
+    error.kind().into()
+}
+
+/// Writes a file so that readers see the old content or the new, never a part of it; a file that could not be written
+/// whole leaves nothing behind.
+///
+/// # Errors
+/// Anything that the file system refuses, with the path and what to do. Folders are not created.
+pub fn write(what: &'static str, path: &Path, content: &[u8]) -> Result<(), WriteError> {
+    let written = open(path).and_then(|destination| match destination {
+        Destination::Stream(mut stream) => stream.write_all(content),
+        Destination::Beside(mut file, target) => {
+            file.write_all(content)?;
+            // Some file systems say only here that the disk is full.
+            file.as_file().sync_all()?;
+            file.persist(target).map(drop).map_err(|error| error.error)
+        }
+    });
+    written.map_err(|source| WriteError { what, path: path.to_owned(), source })
+}
+
+/// Finds out whether [`write()`] would get as far as its first byte, so that a long run need not end in this error. The
+/// path itself stays as it is.
+///
+/// # Errors
+/// As for [`write()`].
+pub fn probe(what: &'static str, path: &Path) -> Result<(), WriteError> {
+    open(path).map(drop).map_err(|source| WriteError { what, path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn writes_and_replaces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        probe("JSON", &path).unwrap();
+        assert!(names(folder.path()).is_empty(), "a probe leaves nothing");
+        write("JSON", &path, b"one").unwrap();
+        write("JSON", &path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(names(folder.path()), ["report.json"]);
+    }
+
+    #[test]
+    fn errors_name_path_and_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("no/report.xml");
+        let error = write("JUnit", &missing, b"x").unwrap_err().to_string();
+        assert!(error.contains(missing.to_str().unwrap()), "{error}");
+        assert!(error.contains("does not exist; create it first"), "{error}");
+        assert_eq!(error, probe("JUnit", &missing).unwrap_err().to_string());
+
+        let error = write("JUnit", folder.path(), b"x").unwrap_err().to_string();
+        assert!(error.contains("it is a folder"), "{error}");
+
+        fs::write(folder.path().join("file"), "").unwrap();
+        let error = write("JUnit", &folder.path().join("file/report.xml"), b"x").unwrap_err().to_string();
+        assert!(error.contains("is not a folder"), "{error}");
+        assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_permissions_are_the_users() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        symlink(&real, &link).unwrap();
+        write("JSON", &link, b"new").unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let ours = fs::metadata(&real).unwrap().permissions().mode();
+        let plain = folder.path().join("plain");
+        File::create(&plain).unwrap();
+        assert_eq!(ours, fs::metadata(&plain).unwrap().permissions().mode());
+        write("JSON", Path::new("/dev/null"), b"gone").unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_said() {
+        let error = write("JSON", Path::new("/dev/full"), b"x").unwrap_err().to_string();
+        assert!(error.contains("the disk is full"), "{error}");
+    }
+}

@@ -1,0 +1,466 @@
+//! Reads scenario files: one, a folder of them, or those that the program carries inside.
+
+use crate::diagnostic::{Diagnostic, Place, did_you_mean};
+use crate::scenario::Scenario;
+use crate::yaml::{self, Node, Path, Step};
+use serde::de::DeserializeOwned;
+use serde_saphyr::Error as YamlError;
+use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+use std::borrow::Cow;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+/// The scenario files that the program carries inside: path relative to `scenarios/files`, text.
+pub const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// No scenario file is larger than this, in bytes.
+const MAX_FILE: u64 = 1024 * 1024;
+
+/// A scenario file that could be read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The scenario.
+    pub scenario: Arc<Scenario>,
+    /// The file, as messages name it.
+    pub file: String,
+    /// Path relative to the folder that was loaded, with `/`; the file's name alone if a single file was.
+    pub relative: String,
+    /// Its text.
+    pub text: Cow<'static, str>,
+    tree: Node,
+}
+
+impl Loaded {
+    pub(crate) const fn tree(&self) -> &Node {
+        &self.tree
+    }
+}
+
+/// Reads the scenario files at `path`: a file, or a folder with all `*.yaml` files below it.
+///
+/// # Errors
+/// All that is wrong with the files, at most one thing for each; an empty folder too. [`crate::lint::lint`] finds more.
+pub fn load(path: &FilePath) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
+    let mut files = Vec::new();
+    if path.is_dir() {
+        collect(path, &mut files).map_err(|e| vec![e])?;
+        files.sort();
+        if files.is_empty() {
+            let message = "there is no scenario file (*.yaml) in this folder";
+            return Err(vec![Diagnostic::whole_file(path.display().to_string(), "no-files", message)]);
+        }
+    } else {
+        files.push(path.to_owned());
+    }
+    let texts = files.into_iter().map(|file| {
+        let relative = match file.strip_prefix(path) {
+            Ok(rest) if rest.components().next().is_some() => rest,
+            _ => FilePath::new(file.file_name().unwrap_or_default()),
+        };
+        let relative: Vec<_> = relative.components().map(|c| c.as_os_str().to_string_lossy()).collect();
+        let text = read_text(&file);
+        (file.display().to_string(), relative.join("/"), text)
+    });
+    all(texts.map(|(file, relative, text)| parse(file, relative, Cow::Owned(text?))))
+}
+
+/// Reads the scenarios that the program carries inside.
+///
+/// # Errors
+/// What is wrong with them. The tests see to it that nothing is.
+pub fn embedded() -> Result<Vec<Loaded>, Vec<Diagnostic>> {
+    all(EMBEDDED
+        .iter()
+        .map(|(name, text)| parse(format!("scenarios/{name}"), (*name).to_owned(), Cow::Borrowed(*text))))
+}
+
+fn all(results: impl Iterator<Item = Result<Loaded, Diagnostic>>) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
+    let mut loaded = Vec::new();
+    let mut wrong = Vec::new();
+    for result in results {
+        match result {
+            Ok(one) => loaded.push(one),
+            Err(e) => wrong.push(e),
+        }
+    }
+    if wrong.is_empty() { Ok(loaded) } else { Err(wrong) }
+}
+
+fn collect(folder: &FilePath, files: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
+    let unreadable =
+        |e: std::io::Error| Diagnostic::whole_file(folder.display().to_string(), "unreadable", e.to_string());
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.path();
+        // A link to a folder is not followed: it could lead in a circle.
+        if entry.file_type().map_err(unreadable)?.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "yaml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
+    let name = || file.display().to_string();
+    let unreadable = |e: std::io::Error| Diagnostic::whole_file(name(), "unreadable", e.to_string());
+    let opened = std::fs::File::open(file).map_err(unreadable)?;
+    if opened.metadata().map_err(unreadable)?.is_dir() {
+        return Err(Diagnostic::whole_file(name(), "unreadable", "this is a folder"));
+    }
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(opened, MAX_FILE + 1), &mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Diagnostic::whole_file(name(), "too-large", "the file is larger than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let before = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
+        let line = Place::new(before.matches('\n').count() + 1, 1, 1).line;
+        Diagnostic { line, column: 1, ..Diagnostic::whole_file(name(), "not-utf8", "the file is not UTF-8") }
+    })
+}
+
+/// Reads one scenario from its text.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn parse(file: String, relative: String, text: Cow<'static, str>) -> Result<Loaded, Diagnostic> {
+    let tree = yaml::read(&file, &text)?;
+    let scenario: Scenario = typed(&file, &text, &tree, describe)?;
+    Ok(Loaded { scenario: Arc::new(scenario), file, relative, text, tree })
+}
+
+/// Reads a typed value, strictly.
+fn typed<T: DeserializeOwned>(
+    file: &str,
+    text: &str,
+    tree: &Node,
+    describe: impl Fn(&Path) -> &'static str,
+) -> Result<T, Diagnostic> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        merge_keys: MergeKeyPolicy::Error,
+        reject_unsupported_tags: true,
+        reject_tagged_field_names: true,
+        strict_booleans: true,
+        strict_indentation: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(file, text, tree, &e, describe))
+}
+
+fn explain(
+    file: &str,
+    text: &str,
+    tree: &Node,
+    error: &YamlError,
+    describe: impl Fn(&Path) -> &'static str,
+) -> Diagnostic {
+    let error = error.without_snippet();
+    let place = error.location().map(|at| Place {
+        line: u32::try_from(at.line()).unwrap_or_default(),
+        column: u32::try_from(at.column()).unwrap_or_default(),
+        width: 1,
+    });
+    let path = place.and_then(|at| tree.path_at(at.line, at.column));
+    let (place, parent, tail) = match (place, &path) {
+        (Some(_), Some(path)) => {
+            let mut parent = path.clone();
+            parent.0.pop();
+            (tree.value(path), parent, path.tail())
+        }
+        (place, _) => (place.unwrap_or_default(), Path::default(), String::new()),
+    };
+    let key_place = path.as_ref().map_or(place, |path| tree.key(path));
+    let (code, place, message, help) = match error {
+        YamlError::SerdeUnknownField { field, expected, .. } => {
+            let shown = if tail.ends_with(field.as_str()) { tail } else { field.clone() };
+            let help = did_you_mean(field, expected.iter().copied())
+                .or_else(|| Some(format!("known are {}", expected.join(", "))));
+            ("unknown-key", key_place, format!("`{shown}` is not a key of {}", describe(&parent)), help)
+        }
+        YamlError::SerdeUnknownVariant { variant, expected, .. } => {
+            let help = did_you_mean(variant, expected.iter().copied())
+                .or_else(|| Some(format!("known are {}", expected.join(", "))));
+            let message = if tail.is_empty() || tail.ends_with(variant.as_str()) {
+                format!("`{variant}` is not known here")
+            } else {
+                format!("`{variant}` is not a value of `{tail}`")
+            };
+            ("unknown-word", key_place, message, help)
+        }
+        YamlError::SerdeMissingField { field, .. } => {
+            // The place given is that of the last value of the map that lacks the key, or of an empty map itself.
+            let owner = match &path {
+                Some(path) if tree.is_empty_mapping(path) => path.clone(),
+                _ => parent,
+            };
+            let message = format!("{} needs `{field}`", describe_item(&owner, &describe));
+            ("missing-key", tree.value(&owner), message, None)
+        }
+        YamlError::SerdeInvalidType { unexpected, expected, .. }
+        | YamlError::SerdeInvalidValue { unexpected, expected, .. } => {
+            ("type", place, format!("this is {unexpected}, but {expected} is expected"), None)
+        }
+        YamlError::InvalidScalar { ty, .. } => {
+            ("type", place, format!("a number ({ty}) is expected here"), None)
+        }
+        YamlError::InvalidBooleanStrict { .. } => {
+            ("type", place, "`true` or `false` is expected here".into(), None)
+        }
+        YamlError::Message { msg, .. } => ("value", place, msg.clone(), None),
+        other => ("yaml", place, other.without_place(), None),
+    };
+    if place.line == 0 {
+        Diagnostic::whole_file(file, code, message).with_help(help)
+    } else {
+        Diagnostic::at(file, text, place, code, message).with_help(help)
+    }
+}
+
+/// Like `describe`, for the path of a map itself, which may end in an index.
+fn describe_item(path: &Path, describe: &impl Fn(&Path) -> &'static str) -> &'static str {
+    let mut path = path.clone();
+    while matches!(path.0.last(), Some(Step::Index(_))) {
+        path.0.pop();
+    }
+    describe(&path)
+}
+
+trait WithoutPlace {
+    fn without_place(&self) -> String;
+}
+
+impl WithoutPlace for YamlError {
+    /// The message without the library's own rendering of the place, which stands at its end.
+    fn without_place(&self) -> String {
+        let text = self.to_string();
+        match text.rfind(" at line ") {
+            Some(at) => text[..at].to_owned(),
+            None => text,
+        }
+    }
+}
+
+/// What a path of a scenario file leads to, in words.
+fn describe(path: &Path) -> &'static str {
+    let keys: Vec<&str> = path
+        .0
+        .iter()
+        .filter_map(|step| match step {
+            Step::Key(key) => Some(key.as_str()),
+            Step::Index(_) => None,
+        })
+        .collect();
+    match keys.as_slice() {
+        [] => "a scenario",
+        ["where"] => "`where`",
+        ["drive"] => "a step",
+        ["drive", .., "wait_for"] => "a pattern",
+        ["drive", _, ..] => "this operation",
+        ["judge"] => "a check",
+        ["judge", .., "count"] => "`count`",
+        ["judge", .., "each"] => "`each`",
+        ["judge", .., "spacing"] => "`spacing`",
+        ["judge", .., "header" | "query" | "form"] => "this map",
+        ["judge", ..] => "a pattern",
+        ["server"] | ["servers", _] => "a server's script",
+        ["servers"] => "`servers`",
+        [.., "rules"] => "a rule",
+        [.., "process"] => "`process`",
+        [.., "http"] => "`http`",
+        [.., "auth"] => "`auth`",
+        [.., "tools" | "add_tool"] => "a tool",
+        [.., "resources" | "add_resource"] => "a resource",
+        [.., "prompts"] => "a prompt",
+        [.., "do"] => "the actions",
+        [.., "do", _] => "this action",
+        _ => "this",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+scenario: area.name
+version: 1
+about: Words.
+server:
+  tools: [echo]
+  rules:
+    - on: tools/call
+      do: [ { expire_session: }, { status: 404 } ]
+drive:
+  - open:
+judge:
+  - check: one
+    requirement: lifecycle-initialize-first
+    expect: { request: initialize }
+    killed_by: some-mutant
+";
+
+    fn refused(text: &str) -> String {
+        parse("area/name.yaml".into(), "area/name.yaml".into(), Cow::Owned(text.to_owned()))
+            .unwrap_err()
+            .render(false)
+    }
+
+    fn without(line: &str, replacement: &str) -> String {
+        assert!(GOOD.contains(line), "{line}");
+        refused(&GOOD.replace(line, replacement))
+    }
+
+    #[test]
+    fn a_good_file_is_read() {
+        let loaded = parse("f".into(), "f".into(), Cow::Borrowed(GOOD)).unwrap();
+        assert_eq!(loaded.scenario.scenario, "area.name");
+        assert_eq!(loaded.scenario.judge[0].expect.len(), 1);
+        assert_eq!(loaded.scenario.judge[0].killed_by, ["some-mutant"]);
+    }
+
+    #[test]
+    fn a_typo_in_a_key_names_its_place_and_the_right_word() {
+        insta::assert_snapshot!(without("request: initialize", "reqest: initialize"), @r"
+        error[unknown-key]: `expect.reqest` is not a key of a pattern
+          ┌─ area/name.yaml:14:15
+          │
+        14│     expect: { reqest: initialize }
+          │               ^^^^^^ did you mean `request`?
+        ");
+        insta::assert_snapshot!(without("tools: [echo]", "tolls: [echo]"), @r"
+        error[unknown-key]: `server.tolls` is not a key of a server's script
+         ┌─ area/name.yaml:5:3
+         │
+        5│   tolls: [echo]
+         │   ^^^^^ did you mean `tools`?
+        ");
+        insta::assert_snapshot!(without("- open:", "- opne:"), @r"
+        error[unknown-key]: `drive.opne` is not a key of a step
+          ┌─ area/name.yaml:10:5
+          │
+        10│   - opne:
+          │     ^^^^ did you mean `open`?
+        ");
+        insta::assert_snapshot!(without("version: 1", "vesrion: 1"), @r"
+        error[unknown-key]: `vesrion` is not a key of a scenario
+         ┌─ area/name.yaml:2:1
+         │
+        2│ vesrion: 1
+         │ ^^^^^^^ did you mean `version`?
+        ");
+        insta::assert_snapshot!(without("- open:", "- call: { tol: echo }"), @r"
+        error[unknown-key]: `call.tol` is not a key of this operation
+          ┌─ area/name.yaml:10:13
+          │
+        10│   - call: { tol: echo }
+          │             ^^^ did you mean `tool`?
+        ");
+    }
+
+    #[test]
+    fn unknown_words_wrong_types_and_missing_keys_name_their_place() {
+        insta::assert_snapshot!(without("expire_session:", "expire_sesion:"), @r"
+        error[unknown-word]: `expire_sesion` is not known here
+         ┌─ area/name.yaml:8:15
+         │
+        8│       do: [ { expire_sesion: }, { status: 404 } ]
+         │               ^^^^^^^^^^^^^ did you mean `expire_session`?
+        ");
+        insta::assert_snapshot!(without("status: 404", "status: soon"), @r#"
+        error[type]: this is string "soon", but a status code, or a map with `code`, `headers` and `body` is expected
+         ┌─ area/name.yaml:8:34
+         │
+        8│       do: [ { expire_session: }, { status: soon } ]
+         │                                  ^
+        "#);
+        insta::assert_snapshot!(without("version: 1", "version: one"), @r"
+        error[type]: a number (u32) is expected here
+         ┌─ area/name.yaml:2:10
+         │
+        2│ version: one
+         │          ^^^
+        ");
+        insta::assert_snapshot!(without("about: Words.\n", ""), @r"
+        error[missing-key]: a scenario needs `about`
+         ┌─ area/name.yaml:1:1
+         │
+        1│ scenario: area.name
+         │ ^
+        ");
+        insta::assert_snapshot!(without("- open:", "- read: {}"), @r"
+        error[missing-key]: this operation needs `uri`
+          ┌─ area/name.yaml:10:11
+          │
+        10│   - read: {}
+          │           ^
+        ");
+        insta::assert_snapshot!(without("- open:", "- read: { server: one }"), @r"
+        error[missing-key]: this operation needs `uri`
+          ┌─ area/name.yaml:10:11
+          │
+        10│   - read: { server: one }
+          │           ^
+        ");
+        insta::assert_snapshot!(without("- open:", "- { open: , background: yes }"), @r"
+        error[type]: `true` or `false` is expected here
+          ┌─ area/name.yaml:10:27
+          │
+        10│   - { open: , background: yes }
+          │                           ^^^
+        ");
+        insta::assert_snapshot!(without("on: tools/call", "on: tools/cal"), @r"
+        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response
+         ┌─ area/name.yaml:7:11
+         │
+        7│     - on: tools/cal
+         │           ^^^^^^^^^
+        ");
+        insta::assert_snapshot!(without("tools: [echo]", "tools: [ecko]"), @r"
+        error[value]: `ecko` is no tool of the library; there are echo, add, fail, image, audio, embedded-text, embedded-blob, blob-1mib, link, empty, slow, add_numbers
+         ┌─ area/name.yaml:5:11
+         │
+        5│   tools: [ecko]
+         │           ^^^^
+        ");
+        insta::assert_snapshot!(without("- open:", "- { open: , close: }"), @r"
+        error[value]: a step has only one operation
+          ┌─ area/name.yaml:10:5
+          │
+        10│   - { open: , close: }
+          │     ^
+        ");
+        insta::assert_snapshot!(without("- open:", "- call: { tool: echo, arguments: '{\"a\": 010}' }"), @r#"
+        error[value]: not JSON: invalid number at line 1 column 8
+          ┌─ area/name.yaml:10:36
+          │
+        10│   - call: { tool: echo, arguments: '{"a": 010}' }
+          │                                    ^^^^^^^^^^^^
+        "#);
+    }
+
+    #[test]
+    fn all_files_of_a_folder_are_read_and_each_bad_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("area")).unwrap();
+        std::fs::write(folder.path().join("area/name.yaml"), GOOD).unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "not a scenario").unwrap();
+        let loaded = load(folder.path()).unwrap();
+        assert_eq!(loaded.len(), 1);
+        assert_eq!(loaded[0].relative, "area/name.yaml");
+        assert_eq!(load(&folder.path().join("area/name.yaml")).unwrap()[0].relative, "name.yaml");
+
+        std::fs::write(folder.path().join("bad.yaml"), "a: b\n").unwrap();
+        std::fs::write(folder.path().join("worse.yaml"), b"a: \xff\n").unwrap();
+        let wrong = load(folder.path()).unwrap_err();
+        let codes: Vec<_> = wrong.iter().map(|e| e.code).collect();
+        assert_eq!(codes, ["unknown-key", "not-utf8"]);
+
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(load(empty.path()).unwrap_err()[0].code, "no-files");
+        assert_eq!(load(&empty.path().join("gone.yaml")).unwrap_err()[0].code, "unreadable");
+    }
+}
