@@ -220,7 +220,7 @@ impl ClientProcess {
             }
         });
         let opened = launch.opened;
-        let browse = tokio::spawn(stand_in::listen(browser, token, move |url| opened(url)));
+        let browse = tokio::spawn(stand_in::listen(browser, token.clone(), move |url| opened(url)));
         let process = Self {
             pid,
             supervisor: supervisor_pid,
