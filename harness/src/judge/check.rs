@@ -12,7 +12,7 @@ use sparring_scenarios::scenario::{
     Check, Count, Each, Scenario, Spacing, StepAction, StepExpectation, parse_revisions,
 };
 use sparring_wire::transcript::{Outcome, What};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// A lower bound of time is kept if it is missed by no more than this, in microseconds.
@@ -53,6 +53,9 @@ fn checks_for<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Check, Basi
     })
 }
 
+/// The label of the only step of a driver that runs the client as a whole.
+const WHOLE_STEP: &str = "client";
+
 /// How far the drive got.
 pub(crate) struct Drive {
     /// Every step ended as scripted.
@@ -66,12 +69,14 @@ impl Drive {
         let mut ended: HashMap<&str, (usize, &Outcome)> = HashMap::new();
         let mut started: HashMap<&str, usize> = HashMap::new();
         let mut stopped = None;
+        let mut whole = false;
         for (index, event) in view.events() {
             match &event.what {
                 What::StepEnded { step, outcome, .. } => {
                     ended.entry(step).or_insert((index, outcome));
                 }
-                What::StepStarted { step, .. } => {
+                What::StepStarted { step, op, .. } => {
+                    whole |= step == WHOLE_STEP && op == "run";
                     started.entry(step).or_insert(index);
                 }
                 What::Deadline { awaited } => {
@@ -85,54 +90,61 @@ impl Drive {
                 _ => {}
             }
         }
-        let labels = scenario.labels();
-        let awaited: HashSet<&str> = scenario
-            .drive
-            .iter()
-            .filter_map(|step| match &step.action {
-                StepAction::Op(op) => match &**op {
-                    Op::Await(of) => Some(of.step.as_str()),
-                    _ => None,
-                },
-                StepAction::WaitFor(_) => None,
+        let end = |label: &str| ended.get(label).copied();
+        let never_ended = |label: &str| {
+            stopped.clone().unwrap_or_else(|| match started.get(label) {
+                Some(index) => (format!("step `{label}` never ended"), Some(*index)),
+                None => (format!("step `{label}` was never started"), None),
             })
-            .collect();
-        for (step, label) in scenario.drive.iter().zip(&labels) {
-            let label = label.as_str();
-            // A wait that is not over shows as a deadline; the runner need not report one that is.
-            let StepAction::Op(op) = &step.action else {
-                if let Some((index, Outcome::Error { .. } | Outcome::Pending { .. })) = ended.get(label) {
-                    let why = format!("step `{label}` waited in vain");
-                    return Self { complete: false, broken: Some((why, Some(*index))) };
-                }
-                continue;
-            };
-            let found = ended.get(label).or_else(|| match &**op {
-                Op::Await(of) => ended.get(of.step.as_str()),
-                _ => None,
-            });
-            let broken = match found {
-                Some((index, outcome)) => {
-                    let as_scripted = match (outcome, step.expect) {
-                        (Outcome::Unsupported { .. }, _) => false,
-                        (Outcome::Ok { .. }, StepExpectation::Ok | StepExpectation::Any)
-                        | (Outcome::Error { .. }, StepExpectation::Error | StepExpectation::Any) => true,
-                        // Cancelled and abandoned steps end so; the scenario foresees it.
-                        (Outcome::Pending { .. }, _) => step.give_up_ms.is_some(),
-                        _ => false,
-                    };
-                    // Where a later step awaits it, that step says what is expected.
-                    let judged_later = step.background && awaited.contains(label);
-                    (!as_scripted && !judged_later)
-                        .then(|| (format!("step `{label}` ended otherwise than scripted"), Some(*index)))
-                }
-                None if step.background && started.contains_key(label) => None,
-                None => stopped.clone().or_else(|| {
-                    Some(match started.get(label) {
-                        Some(index) => (format!("step `{label}` never ended"), Some(*index)),
-                        None => (format!("step `{label}` was never started"), None),
-                    })
+        };
+        // A driver that runs the client as a whole has one step of its own.
+        if whole {
+            let broken = match end(WHOLE_STEP) {
+                Some((_, Outcome::Ok { .. })) => stopped,
+                Some((index, _)) => stopped.or_else(|| {
+                    Some(("the client's run ended otherwise than scripted".to_owned(), Some(index)))
                 }),
+                None => Some(never_ended(WHOLE_STEP)),
+            };
+            return Self { complete: broken.is_none(), broken };
+        }
+        let labels = scenario.labels();
+        let expected_of = |label: &str| {
+            labels.iter().zip(&scenario.drive).find(|(l, _)| *l == label).map(|(_, step)| step.expect)
+        };
+        for (label, step) in labels.iter().zip(&scenario.drive) {
+            let mut found = end(label);
+            let mut expect = step.expect;
+            match &step.action {
+                // Not reported at all: then something else says why.
+                StepAction::WaitFor(_) if found.is_none() && !started.contains_key(label.as_str()) => {
+                    continue;
+                }
+                StepAction::Op(op) => {
+                    if let Op::Await(awaited) = &**op {
+                        found = found.or_else(|| end(&awaited.step));
+                        if expect == StepExpectation::Ok {
+                            expect = expected_of(&awaited.step).unwrap_or(expect);
+                        }
+                    }
+                }
+                StepAction::WaitFor(_) => {}
+            }
+            // What becomes of a step in the background is for the step that awaits it.
+            if step.background && started.contains_key(label.as_str()) {
+                continue;
+            }
+            let broken = match found {
+                None => Some(never_ended(label)),
+                Some((_, Outcome::Pending { .. })) if step.give_up_ms.is_some() => None,
+                Some((index, Outcome::Pending { .. })) => Some(
+                    stopped.clone().unwrap_or_else(|| (format!("step `{label}` never ended"), Some(index))),
+                ),
+                Some((_, Outcome::Ok { .. })) if expect != StepExpectation::Error => None,
+                Some((_, Outcome::Error { .. })) if expect != StepExpectation::Ok => None,
+                Some((index, _)) => {
+                    Some((format!("step `{label}` ended otherwise than scripted"), Some(index)))
+                }
             };
             if broken.is_some() {
                 return Self { complete: false, broken };
@@ -793,6 +805,7 @@ mod tests {
             ],
         }))
         .unwrap();
+        let transcript = || transcript().step_started("slow", "call", json!({}));
         let t = transcript().ok("cancel").failed("slow", FailureKind::Cancelled, "cancelled");
         assert!(Drive::of(&scenario, &View::of(&t.events)).complete);
         let t = transcript().ok("cancel").ok("slow");
@@ -800,6 +813,17 @@ mod tests {
         let t = transcript().ok("cancel").event(What::Deadline { awaited: "await".into() });
         let drive = Drive::of(&scenario, &View::of(&t.events));
         assert!(!drive.complete && drive.broken.unwrap().0.contains("deadline"));
+    }
+
+    #[test]
+    fn a_driver_that_runs_the_client_as_a_whole_has_one_step() {
+        let scenario = scenario(json!({"expect": [{"request": "ping"}]}));
+        let drive = |t: Transcript| Drive::of(&scenario, &View::of(&t.events));
+        assert_eq!(WHOLE_STEP, crate::run::case::WHOLE_STEP);
+        let begun = || transcript().step_started(WHOLE_STEP, "run", Value::Null);
+        assert!(drive(begun().ok("client")).complete);
+        assert!(!drive(begun().failed("client", FailureKind::Other, "exit code 1")).complete);
+        assert!(!drive(begun()).complete);
     }
 
     #[test]

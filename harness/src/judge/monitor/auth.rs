@@ -196,11 +196,12 @@ impl TokenRequest<'_> {
 
 /// What the transcript shows of authorization.
 struct Flow<'v> {
-    tokens: HashMap<String, Issued<'v>>,
+    /// By token; two servers may issue the same.
+    tokens: HashMap<String, Vec<Issued<'v>>>,
     authorizations: Vec<Authorization>,
     token_requests: Vec<TokenRequest<'v>>,
-    /// Which authorization a code came from.
-    codes: HashMap<String, usize>,
+    /// Which authorization a code of a server came from.
+    codes: HashMap<(&'v Option<String>, String), usize>,
     /// Header values that the scenario gave to the client, so that they are its own to send.
     configured: HashSet<String>,
     /// Servers of which an authorization server was seen.
@@ -238,7 +239,7 @@ impl<'v> Flow<'v> {
                                     view::parameter(&view::form(view::query(to)), "code").map(str::to_owned)
                                 });
                             if let Some(code) = code {
-                                flow.codes.insert(code, flow.authorizations.len());
+                                flow.codes.insert((&seen.server, code), flow.authorizations.len());
                             }
                             flow.authorizations.push(Authorization { event, parameters });
                         }
@@ -262,7 +263,7 @@ impl<'v> Flow<'v> {
                             for (token, refresh) in [(&asked.access, false), (&asked.refresh, true)] {
                                 if let Some(token) = token.clone() {
                                     let entry = Issued { event: issued, server: &seen.server, refresh };
-                                    flow.tokens.entry(token).or_insert(entry);
+                                    flow.tokens.entry(token).or_default().push(entry);
                                 }
                             }
                             flow.token_requests.push(asked);
@@ -283,13 +284,14 @@ impl<'v> Flow<'v> {
     fn access_tokens(&self, before: usize) -> impl Iterator<Item = &str> {
         self.tokens
             .iter()
-            .filter(move |(_, issued)| !issued.refresh && issued.event < before)
+            .filter(move |(_, issued)| issued.iter().any(|i| !i.refresh && i.event < before))
             .map(|(token, _)| token.as_str())
     }
 
     /// The authorization that the code of a token request came from.
-    fn authorization(&self, asked: &TokenRequest<'_>) -> Option<&Authorization> {
-        self.authorizations.get(*self.codes.get(view::parameter(&asked.form, "code")?)?)
+    fn authorization(&self, asked: &TokenRequest<'v>) -> Option<&Authorization> {
+        let code = view::parameter(&asked.form, "code")?.to_owned();
+        self.authorizations.get(*self.codes.get(&(asked.server, code))?)
     }
 
     fn redemptions(&self) -> impl Iterator<Item = &TokenRequest<'v>> {
@@ -331,7 +333,9 @@ fn token_in_header(scope: &Scope<'_, '_>) -> Findings {
 fn token_not_in_query(scope: &Scope<'_, '_>) -> Findings {
     let flow = Flow::of(scope.view);
     let mut findings = Findings::default();
-    let Some(first) = flow.tokens.values().map(|issued| issued.event).min() else { return findings };
+    let Some(first) = flow.tokens.values().flatten().map(|issued| issued.event).min() else {
+        return findings;
+    };
     findings.saw(first);
     for (event, _, request) in scope.view.http_requests().filter(|(event, ..)| *event > first) {
         let query = view::form(view::query(&request.target));
@@ -381,10 +385,14 @@ fn token_of_own_server(scope: &Scope<'_, '_>) -> Findings {
                 _ if configured => {}
                 Some(issued) => {
                     findings.saw(event);
-                    if *issued.server != conversation.server {
-                        findings.against(&[issued.event, event], "the token was issued for another server");
-                    } else if issued.refresh {
-                        findings.against(&[issued.event, event], "a refresh token is sent as access token");
+                    match issued.iter().find(|i| *i.server == conversation.server).or(issued.first()) {
+                        Some(i) if *i.server != conversation.server => {
+                            findings.against(&[i.event, event], "the token was issued for another server");
+                        }
+                        Some(i) if i.refresh => {
+                            findings.against(&[i.event, event], "a refresh token is sent as access token");
+                        }
+                        _ => {}
                     }
                 }
                 None if flow.guarded.contains(&conversation.server) => {
@@ -469,7 +477,7 @@ fn refresh_rotation(scope: &Scope<'_, '_>) -> Findings {
     let flow = Flow::of(scope.view);
     let mut findings = Findings::default();
     // A token that was replaced: when, and by which access token one can tell that the client has the answer.
-    let mut replaced: HashMap<String, (usize, String)> = HashMap::new();
+    let mut replaced: HashMap<(&Option<String>, String), (usize, String)> = HashMap::new();
     let used_since = |access: &str, since: usize, before: usize| {
         scope.view.http_requests().any(|(event, _, request)| {
             event > since && event < before && request::bearer_token(request) == Some(access)
@@ -477,7 +485,7 @@ fn refresh_rotation(scope: &Scope<'_, '_>) -> Findings {
     };
     for asked in flow.token_requests.iter().filter(|asked| asked.grants("refresh_token")) {
         let Some(token) = view::parameter(&asked.form, "refresh_token") else { continue };
-        if let Some((since, access)) = replaced.get(token)
+        if let Some((since, access)) = replaced.get(&(asked.server, token.to_owned()))
             && asked.event > *since
             && used_since(access, *since, asked.event)
         {
@@ -487,7 +495,7 @@ fn refresh_rotation(scope: &Scope<'_, '_>) -> Findings {
             && new != token
         {
             findings.saw(answered);
-            replaced.entry(token.to_owned()).or_insert_with(|| (answered, access.clone()));
+            replaced.entry((asked.server, token.to_owned())).or_insert_with(|| (answered, access.clone()));
         }
     }
     findings
@@ -611,7 +619,7 @@ fn resource_canonical(scope: &Scope<'_, '_>) -> Findings {
 fn code_used_once(scope: &Scope<'_, '_>) -> Findings {
     let flow = Flow::of(scope.view);
     let mut findings = Findings::default();
-    let mut used: HashMap<&str, &TokenRequest<'_>> = HashMap::new();
+    let mut used: HashMap<(&Option<String>, &str), &TokenRequest<'_>> = HashMap::new();
     for asked in flow.redemptions() {
         let Some(code) = view::parameter(&asked.form, "code") else { continue };
         findings.saw(asked.event);
@@ -620,11 +628,10 @@ fn code_used_once(scope: &Scope<'_, '_>) -> Findings {
             before.status.is_some_and(|status| (200..300).contains(&status))
                 || before.refused_with.as_deref() == Some("invalid_grant")
         };
-        if let Some(before) = used.insert(code, asked)
+        if let Some(before) = used.insert((asked.server, code), asked)
             && looked_at(before)
         {
-            let elsewhere = if before.server == asked.server { "" } else { ", at another server" };
-            findings.against(&[before.event, asked.event], format!("the code is redeemed again{elsewhere}"));
+            findings.against(&[before.event, asked.event], "the code is redeemed again");
         }
     }
     findings
