@@ -298,6 +298,47 @@ impl CallResult {
     }
 }
 
+/// How one call of a tool is to be made.
+#[derive(Clone, Default)]
+pub struct CallOptions {
+    /// As for every request.
+    pub request: RequestOptions,
+    /// Told of progress.
+    pub progress: Option<ProgressCallback>,
+    /// Cancels the call when it is thrown.
+    pub cancel: Option<CancelSwitch>,
+}
+
+impl From<RequestOptions> for CallOptions {
+    fn from(request: RequestOptions) -> Self {
+        Self { request, ..Self::default() }
+    }
+}
+
+/// Cancels calls that were made with it, from anywhere. Clones are the same switch.
+#[derive(Debug, Clone, Default)]
+pub struct CancelSwitch {
+    reason: watch::Sender<Option<String>>,
+}
+
+impl CancelSwitch {
+    /// Throws the switch.
+    pub fn throw(&self, reason: &str) {
+        self.reason.send_replace(Some(reason.to_owned()));
+    }
+
+    /// The reason, once the switch is thrown; never, if there is none.
+    async fn thrown(switch: Option<&Self>) -> String {
+        if let Some(switch) = switch
+            && let Ok(reason) = switch.reason.subscribe().wait_for(Option::is_some).await
+            && let Some(reason) = reason.clone()
+        {
+            return reason;
+        }
+        std::future::pending().await
+    }
+}
+
 /// What `completion/complete` completes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionRef {
@@ -558,7 +599,7 @@ impl Connection {
     /// # Errors
     /// [`Error::Protocol`] for an error of the protocol; a failure of the tool itself is a [`CallResult`].
     pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<CallResult, Error> {
-        self.call_with(tool, arguments, RequestOptions::default()).await
+        self.call_with(tool, arguments, CallOptions::default()).await
     }
 
     /// Calls a tool, with options.
@@ -569,26 +610,24 @@ impl Connection {
         &self,
         tool: &str,
         arguments: Map<String, Value>,
-        options: RequestOptions,
-    ) -> Result<CallResult, Error> {
-        self.call_reporting(tool, arguments, options, None).await
-    }
-
-    /// Calls a tool, with options, and reports progress.
-    ///
-    /// # Errors
-    /// As [`Connection::call`].
-    pub async fn call_reporting(
-        &self,
-        tool: &str,
-        arguments: Map<String, Value>,
-        options: RequestOptions,
-        progress: Option<ProgressCallback>,
+        options: impl Into<CallOptions>,
     ) -> Result<CallResult, Error> {
         if self.inner.lists().stale.contains(&ListKind::Tools) {
             self.list(ListKind::Tools).await?;
         }
-        let json = self.start_call(tool, arguments, options, progress).wait().await?;
+        let CallOptions { request, progress, cancel } = options.into();
+        let call = self.start_call(tool, arguments, request, progress);
+        let canceller = call.canceller();
+        let result = call.wait();
+        tokio::pin!(result);
+        let json = tokio::select! {
+            biased;
+            result = &mut result => result?,
+            reason = CancelSwitch::thrown(cancel.as_ref()) => {
+                canceller.cancel(&reason);
+                result.await?
+            }
+        };
         Ok(CallResult { json })
     }
 
@@ -693,10 +732,12 @@ impl Connection {
         self.request("logging/setLevel", Some(params), RequestOptions::default()).await.map(drop)
     }
 
-    /// Replaces the roots; the server is told if that was declared.
-    pub fn set_roots(&self, roots: Vec<Root>) {
+    /// Replaces the roots; the server is told if that was declared. Returns when that message is on its way.
+    pub async fn set_roots(&self, roots: Vec<Root>) {
+        let (done, told) = oneshot::channel();
         // If the engine is gone, nobody asks for roots any more.
-        drop(self.inner.commands.send(Command::SetRoots(roots)));
+        drop(self.inner.commands.send(Command::SetRoots { roots, done }));
+        drop(told.await);
     }
 
     /// Closes the connection and waits until the server is gone (stdio) or its session ended (HTTP). Takes at most

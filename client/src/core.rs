@@ -164,10 +164,13 @@ pub enum Event {
         /// The reason, if it gave one.
         reason: Option<String>,
     },
-    /// A notification that means nothing to this client.
-    UnknownNotification {
+    /// Any notification of the server, whether it means something to this client or not. Those that do are followed
+    /// by an event of their own.
+    Notification {
         /// Its method.
         method: String,
+        /// Its params; null if it has none.
+        params: Value,
     },
     /// Something that is no valid message was skipped.
     Skipped {
@@ -866,6 +869,8 @@ impl Session {
     }
 
     fn notification(&mut self, now: Duration, method: &str, params: Value) {
+        let seen = Event::Notification { method: method.to_owned(), params: params.clone() };
+        self.actions.push_back(Action::Event(seen));
         let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
         let event = match method {
             "notifications/message" => Event::Log(params),
@@ -888,7 +893,7 @@ impl Session {
                 self.actions.extend(cancelled.batch.map(Action::Send));
                 Event::ServerCancelled { reason: text("reason") }
             }
-            _ => Event::UnknownNotification { method: method.to_owned() },
+            _ => return,
         };
         self.actions.push_back(Action::Event(event));
     }

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Request(Box<NewRequest>),
     Cancel { key: u64, reason: String },
     Notify { method: String, params: Option<Value>, reply: oneshot::Sender<Result<(), Error>> },
-    SetRoots(Vec<Root>),
+    SetRoots { roots: Vec<Root>, done: oneshot::Sender<()> },
     Close,
 }
 
@@ -178,7 +178,15 @@ impl State {
         commands.close();
         let Self { link, status, asks, callers, .. } = self;
         drop((asks, callers));
-        link.close().await;
+        // What the server still says is read, so that it does not get stuck in a write instead of ending.
+        let closing = link.close();
+        tokio::pin!(closing);
+        loop {
+            tokio::select! {
+                () = &mut closing => break,
+                Some(_) = incoming.recv() => {}
+            }
+        }
         status.send_modify(|status| status.finished = true);
     }
 
@@ -204,7 +212,12 @@ impl State {
             Command::Notify { method, params, reply } => {
                 drop(reply.send(self.session.notify(&method, params)));
             }
-            Command::SetRoots(roots) => self.session.set_roots(roots),
+            Command::SetRoots { roots, done } => {
+                self.session.set_roots(roots);
+                self.carry_out();
+                // The caller may have gone.
+                let _ = done.send(());
+            }
             Command::Close => self.session.close(Error::Closed("the connection was closed".into())),
         }
     }

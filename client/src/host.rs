@@ -1,15 +1,13 @@
 //! Several servers under names, their tools under composed names, and restarts.
 
-use crate::connection::{CallResult, Client, Connection, Entry, Target};
-use crate::core::{ListKind, RequestOptions};
-use crate::engine::ProgressCallback;
+use crate::connection::{CallOptions, CallResult, Client, Connection, Entry, Target};
+use crate::core::ListKind;
 use crate::error::Error;
 use crate::naming::RawName;
 use crate::settings::RestartTrigger;
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 use sparring_wire::transcript::FailureKind;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Several servers. Clones share them. Each starts on its own: one that fails or hangs does not concern the others.
@@ -51,6 +49,13 @@ struct Slot {
     /// Held while the server is started, so that concurrent callers share one attempt.
     starting: tokio::sync::Mutex<()>,
     state: Mutex<State>,
+}
+
+struct Named<'a> {
+    name: String,
+    slot: &'a Arc<Slot>,
+    list: Arc<Vec<Entry>>,
+    at: usize,
 }
 
 #[derive(Default)]
@@ -209,22 +214,32 @@ impl Host {
         self.slot(server).ok()?.live()
     }
 
+    /// Each tool with its composed name: the list it is in, and its place there.
+    fn named(&self) -> Vec<Named<'_>> {
+        let lists: Vec<(&Arc<Slot>, Arc<Vec<Entry>>)> =
+            self.inner.slots.iter().map(|slot| (slot, slot.tools())).collect();
+        let all = lists.iter().flat_map(|(slot, list)| (0..list.len()).map(move |at| (*slot, list, at)));
+        let raw: Vec<RawName> = all
+            .clone()
+            .map(|(slot, list, at)| RawName { server: slot.name.clone(), tool: list[at].key.clone() })
+            .collect();
+        let names = self.inner.client.parts.naming.compose(&raw);
+        all.zip(names)
+            .filter_map(|((slot, list, at), name)| {
+                Some(Named { name: name?, slot, list: Arc::clone(list), at })
+            })
+            .collect()
+    }
+
     /// All tools, as last listed, under their composed names. Tools of a server that is down are still offered.
     #[must_use]
     pub fn tools(&self) -> Vec<HostTool> {
-        let listed: Vec<(&Arc<Slot>, Arc<Vec<Entry>>)> =
-            self.inner.slots.iter().map(|slot| (slot, slot.tools())).collect();
-        let all: Vec<(&str, &Entry)> = listed
-            .iter()
-            .flat_map(|(slot, tools)| tools.iter().map(|tool| (slot.name.as_str(), tool)))
-            .collect();
-        let raw: Vec<RawName> =
-            all.iter().map(|(s, t)| RawName { server: (*s).to_owned(), tool: t.key.clone() }).collect();
-        let names = self.inner.client.parts.naming.compose(&raw);
-        all.into_iter()
-            .zip(names)
-            .filter_map(|((server, tool), name)| {
-                Some(HostTool { name: name?, server: server.to_owned(), tool: tool.clone() })
+        let named = self.named().into_iter();
+        named
+            .map(|tool| HostTool {
+                tool: tool.list[tool.at].clone(),
+                server: tool.slot.name.clone(),
+                name: tool.name,
             })
             .collect()
     }
@@ -235,7 +250,7 @@ impl Host {
     /// [`Error::Refused`] if no tool has that name; otherwise as [`Connection::call`]. A server that is down is
     /// started first, if the policy says so.
     pub async fn call(&self, name: &str, arguments: Map<String, Value>) -> Result<CallResult, Error> {
-        self.call_with(name, arguments, RequestOptions::default()).await
+        self.call_with(name, arguments, CallOptions::default()).await
     }
 
     /// Calls a tool by its composed name, with options.
@@ -246,28 +261,13 @@ impl Host {
         &self,
         name: &str,
         arguments: Map<String, Value>,
-        options: RequestOptions,
+        options: impl Into<CallOptions>,
     ) -> Result<CallResult, Error> {
-        self.call_reporting(name, arguments, options, None).await
-    }
-
-    /// Calls a tool by its composed name, with options, and reports progress.
-    ///
-    /// # Errors
-    /// As [`Host::call`].
-    pub async fn call_reporting(
-        &self,
-        name: &str,
-        arguments: Map<String, Value>,
-        options: RequestOptions,
-        progress: Option<ProgressCallback>,
-    ) -> Result<CallResult, Error> {
-        let by_name: HashMap<String, (String, String)> =
-            self.tools().into_iter().map(|t| (t.name, (t.server, t.tool.key))).collect();
-        let Some((server, tool)) = by_name.get(name) else {
+        let options = options.into();
+        let Some(found) = self.named().into_iter().find(|tool| tool.name == name) else {
             return Err(Error::Refused(format!("there is no tool {name:?}")));
         };
-        let slot = self.slot(server)?;
+        let (slot, tool) = (found.slot, &found.list[found.at].key);
         let client = &self.inner.client;
         let policy = &client.parts.settings.restart;
         let connection = match slot.live() {
@@ -275,11 +275,11 @@ impl Host {
             None if policy.trigger == RestartTrigger::Never => return Err(slot.why()),
             None => slot.revive(client).await?,
         };
-        let mut result = connection.call_reporting(tool, arguments.clone(), options, progress.clone()).await;
+        let mut result = connection.call_with(tool, arguments.clone(), options.clone()).await;
         if result.is_err() && connection.closed().is_some() && policy.trigger == RestartTrigger::FailingCall {
             let revived = slot.revive(client).await;
             if let (true, Ok(connection)) = (policy.retry_call, &revived) {
-                result = connection.call_reporting(tool, arguments, options, progress).await;
+                result = connection.call_with(tool, arguments, options).await;
             }
         }
         if result.is_ok() {

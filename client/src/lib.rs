@@ -42,7 +42,8 @@ mod settings;
 pub mod stdio;
 
 pub use connection::{
-    Call, CallResult, Canceller, Client, ClientBuilder, CompletionRef, Connection, Entry, Events, Target,
+    Call, CallOptions, CallResult, CancelSwitch, Canceller, Client, ClientBuilder, CompletionRef, Connection,
+    Entry, Events, Target,
 };
 pub use core::{
     ElicitAnswer, Elicitation, Event, ListKind, Negotiated, Progress, RequestOptions, RpcError, Sampling,

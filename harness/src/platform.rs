@@ -58,9 +58,14 @@ pub fn user_id() -> u32 {
     0
 }
 
-/// Whether the process exists, be it as a zombie that nobody has waited for.
-pub fn exists(pid: u32) -> bool {
-    #[cfg(unix)]
+/// Whether the process lives. A zombie, which only waits for its parent to look, does not; only Linux can tell.
+pub fn is_alive(pid: u32) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.ok().and_then(|stat| parse_stat(pid, &stat)).is_some_and(|row| !row.zombie)
+    }
+    #[cfg(all(unix, not(target_os = "linux")))]
     {
         let Ok(pid) = i32::try_from(pid) else { return false };
         !matches!(
@@ -170,7 +175,7 @@ pub fn wait_for_all(mut child: Child, mut on_end: impl FnMut(Reaped)) {
                 }
                 Ok(_) | Err(Errno::EINTR) => continue,
                 // A signal that nix has no name for (a real-time one). The child is reaped all the same.
-                Err(Errno::EINVAL) if !main_ended && !exists(main) => {
+                Err(Errno::EINVAL) if !main_ended && !is_alive(main) => {
                     Reaped { pid: main, code: None, signal: Some("a real-time signal".to_owned()) }
                 }
                 Err(Errno::EINVAL) => continue,
@@ -300,7 +305,7 @@ fn table() -> Vec<Row> {
             })
         })
         // `ps` itself is our child and gone by now.
-        .filter(|row| exists(row.pid))
+        .filter(|row| is_alive(row.pid))
         .collect()
 }
 

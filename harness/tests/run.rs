@@ -11,9 +11,9 @@
 
 use serde_json::{Value, json};
 use sparring::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject};
-use sparring::drivers::{Adapter, Official, ProcessSettings};
+use sparring::drivers::{Adapter, Builtin, ClientSetup, Official, ProcessSettings};
 use sparring::plan::Case;
-use sparring::run::case::{self, CLOSING_STEP, WHOLE_STEP};
+use sparring::run::case::{self, CLOSING_STEP, LOST_EVENT, WHOLE_STEP};
 use sparring::run::{self, CaseRun, Ending, Settings, Stop, schedule};
 use sparring_scenarios::scenario::Scenario;
 use sparring_wire::transcript::{Event, FailureKind, Outcome, What};
@@ -60,6 +60,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_wrong_answer_is_a_breach_of_the_protocol", a_wrong_answer_is_a_breach_of_the_protocol),
     ("a_daemon_does_not_escape", a_daemon_does_not_escape),
     ("a_floods_stderr_is_cut", a_floods_stderr_is_cut),
+    ("an_adapter_may_have_a_bench", an_adapter_may_have_a_bench),
     ("operations_overlap_and_are_cancelled_and_given_up", operations_overlap_and_are_cancelled_and_given_up),
     ("a_step_that_ends_otherwise_ends_the_drive", a_step_that_ends_otherwise_ends_the_drive),
     ("waiting_ends_when_the_event_comes_or_is_given_up", waiting_ends_when_the_event_comes_or_is_given_up),
@@ -70,6 +71,13 @@ const TESTS: &[(&str, fn())] = &[
     ("many_cases_run_and_an_interrupt_ends_them", many_cases_run_and_an_interrupt_ends_them),
     ("transcripts_are_written_or_the_run_says_why_not", transcripts_are_written_or_the_run_says_why_not),
     ("a_driver_that_panics_is_an_error_at_the_step", a_driver_that_panics_is_an_error_at_the_step),
+    ("the_reference_client_works_over_stdio", the_reference_client_works_over_stdio),
+    ("the_reference_client_works_over_http", the_reference_client_works_over_http),
+    ("the_reference_client_logs_in", the_reference_client_logs_in),
+    ("the_reference_client_restarts_a_server", the_reference_client_restarts_a_server),
+    ("the_reference_client_can_be_changed", the_reference_client_can_be_changed),
+    ("a_server_that_is_left_behind_is_ended", a_server_that_is_left_behind_is_ended),
+    ("waiting_for_a_message_of_the_protocol", waiting_for_a_message_of_the_protocol),
     ("a_harness_that_is_killed_leaves_no_process", a_harness_that_is_killed_leaves_no_process),
 ];
 
@@ -165,6 +173,11 @@ fn adapter(fault: &str) -> ExitCode {
                 );
                 result(json!({}));
             }
+            ("bench", "benches") => {
+                let calls = message["params"]["calls"].as_u64().expect("a number");
+                result(json!({"ns": (0..calls).collect::<Vec<_>>()}));
+            }
+            ("bench", "benches-wrongly") => result(json!({"ns": [1]})),
             (_, "accepts-anything") => result(json!({})),
             _ => error(-32601, "other"),
         }
@@ -261,7 +274,7 @@ fn drive_with(driver: &dyn Driver, place: &Place, drive: &str, deadline_ms: u64)
     assert!(place.is_empty(), "the case's folder is gone");
     for event in &run.transcript {
         if let What::ClientStarted { pid, .. } = event.what {
-            assert!(!sparring::platform::exists(pid), "the client is gone");
+            assert!(!sparring::platform::is_alive(pid), "the client is gone");
         }
     }
     run
@@ -351,6 +364,8 @@ fn a_command_that_does_not_exist_is_named() {
         "{error}"
     );
     let run = drive_with(&driver, &place, r#"[{"open": {}}]"#, LONG);
+    assert!(has(&run, |what| matches!(what, What::DriverEvent { name, data }
+        if name == LOST_EVENT && data["error"] == error.to_string())));
     assert_eq!(run.ending, Ending::DriverLost(error));
 }
 
@@ -412,7 +427,7 @@ fn a_daemon_does_not_escape() {
         .collect();
     assert_eq!(escaped.len(), 1, "{escaped:?}");
     assert_eq!(escaped[0].1, "sleep 1000");
-    assert!(!sparring::platform::exists(escaped[0].0));
+    assert!(!sparring::platform::is_alive(escaped[0].0));
 }
 
 fn a_floods_stderr_is_cut() {
@@ -428,6 +443,21 @@ fn a_floods_stderr_is_cut() {
         .collect();
     assert_eq!(lines.len(), 101);
     assert!(lines[100].contains("4900 more lines") && lines[100].ends_with("line 4999"), "{}", lines[100]);
+}
+
+fn an_adapter_may_have_a_bench() {
+    let bench = |fault: &str| {
+        let place = Place::new();
+        block(async {
+            let subject = place.adapter(fault).start(context(place.root.path())).await.expect("it starts");
+            let times = subject.bench(&sparring_scenarios::op::Call::default(), 3).await;
+            subject.stop().await;
+            times
+        })
+    };
+    assert_eq!(bench("benches"), Ok(Some(vec![0, 1, 2])));
+    assert_eq!(bench("none"), Ok(None));
+    assert!(matches!(bench("benches-wrongly"), Err(DriverError::Protocol(_))));
 }
 
 fn operations_overlap_and_are_cancelled_and_given_up() {
@@ -663,6 +693,127 @@ fn a_driver_that_panics_is_an_error_at_the_step() {
     );
 }
 
+// ---- the reference client and real servers ----
+
+fn builtin(driver: &Builtin, transport: Transport, server: &str, drive: &str) -> CaseRun {
+    let place = Place::new();
+    let text = format!(
+        "{{\"scenario\": \"test.case\", \"version\": 1, \"about\": \"A test.\", \"deadline_ms\": {LONG}, \"server\": {server}, \"judge\": [], \"drive\": {drive}}}"
+    );
+    let scenario: Scenario = serde_json::from_str(&text).expect("a scenario");
+    let case = Case::new(Arc::new(scenario), Revision::V2025_11_25, transport);
+    let run = block(async {
+        let hello = driver.hello().await.expect("a hello");
+        case::run(&case, driver, &hello, &place.settings(), &Stop::default()).await
+    });
+    assert!(place.is_empty());
+    for event in &run.transcript {
+        if let What::ProcessStarted(process) = &event.what {
+            assert!(!sparring::platform::is_alive(process.pid), "the server is gone");
+        }
+    }
+    assert!(!has(&run, |what| matches!(what, What::HarnessError { .. })), "{:#?}", run.transcript);
+    run
+}
+
+const USE: &str = r#"[{"open": {}}, {"tools": {}}, {"call": {"tool": "echo", "arguments": "{\"text\": \"hi\"}"}}, {"ping": {}}]"#;
+
+fn check_use(run: &CaseRun) {
+    assert_eq!(run.ending, Ending::Finished, "{:#?}", run.transcript);
+    assert_eq!(value(run, "open")["servers"]["server"]["ok"], true);
+    assert_eq!(value(run, "tools")["tools"][0]["rawName"], "echo");
+    assert_eq!(value(run, "call")["content"][0]["text"], "hi");
+    let reports = judged(run);
+    let bad: Vec<_> = reports.iter().filter(|report| report.verdict.fails_the_run()).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+fn judged(run: &CaseRun) -> Vec<sparring_reports::model::JudgeReport> {
+    sparring::judge::judge_transcript_only(Some(Revision::V2025_11_25), &run.transcript)
+}
+
+fn the_reference_client_works_over_stdio() {
+    let run = builtin(&Builtin::new(), Transport::Stdio, r#"{"tools": ["echo"]}"#, USE);
+    check_use(&run);
+    let home = run.transcript.iter().find_map(|event| match &event.what {
+        What::ProcessStarted(process) => Some((process.cwd.clone(), process.env.get("HOME").cloned())),
+        _ => None,
+    });
+    let (cwd, home) = home.expect("the server was started");
+    assert_eq!(home, Some(format!("{cwd}/home")));
+    assert!(has(&run, |what| matches!(what, What::StdinClosed)));
+    assert!(!has(&run, |what| matches!(what, What::Escaped { .. })));
+}
+
+fn the_reference_client_works_over_http() {
+    let run =
+        builtin(&Builtin::new(), Transport::Http, r#"{"tools": ["echo"], "http": {"sessions": true}}"#, USE);
+    check_use(&run);
+    assert!(has(&run, |what| matches!(what, What::HttpRequest(request) if request.method == "DELETE")));
+}
+
+fn the_reference_client_logs_in() {
+    let run = builtin(&Builtin::new(), Transport::Http, r#"{"tools": ["echo"], "auth": {}}"#, USE);
+    check_use(&run);
+    assert!(has(&run, |what| matches!(what, What::DriverEvent { name, .. } if name == "authorization-url")));
+    assert!(has(
+        &run,
+        |what| matches!(what, What::DriverEvent { name, data } if name == "browser" && data["delivered"] == true)
+    ));
+}
+
+fn the_reference_client_restarts_a_server() {
+    let server =
+        r#"{"tools": ["echo"], "rules": [{"on": "tools/call", "incarnation": 1, "do": [{"exit": 3}]}]}"#;
+    let drive = r#"[{"open": {"backoff_ms": [1, 1]}},
+        {"call": {"tool": "echo", "arguments": "{\"text\": \"a\"}"}, "as": "met", "expect": "error"},
+        {"call": {"tool": "echo", "arguments": "{\"text\": \"b\"}"}, "as": "after"}]"#;
+    let run = builtin(&Builtin::new(), Transport::Stdio, server, drive);
+    assert_eq!(run.ending, Ending::Finished, "{:#?}", run.transcript);
+    assert!(matches!(outcome(&run, "met"), Outcome::Error { error } if error.kind == FailureKind::Closed));
+    assert_eq!(value(&run, "after")["content"][0]["text"], "b");
+    assert_eq!(
+        run.transcript.iter().filter(|event| matches!(event.what, What::ProcessStarted(_))).count(),
+        2
+    );
+}
+
+fn the_reference_client_can_be_changed() {
+    let changed =
+        Builtin::new().with(Arc::new(|setup: &mut ClientSetup| setup.settings.name = "another".to_owned()));
+    let run = builtin(&changed, Transport::Stdio, r#"{"tools": ["echo"]}"#, USE);
+    assert!(has(&run, |what| matches!(what, What::Line(line) if line.text.contains("\"another\""))));
+}
+
+fn a_server_that_is_left_behind_is_ended() {
+    let run = builtin(
+        &Builtin::new().with(Arc::new(|setup: &mut ClientSetup| {
+            setup.settings.stdio.terminate_wait = Duration::from_millis(20);
+        })),
+        Transport::Stdio,
+        r#"{"tools": ["echo"], "process": {"grandchild": true}}"#,
+        USE,
+    );
+    assert_eq!(run.ending, Ending::Finished);
+    assert!(has(
+        &run,
+        |what| matches!(what, What::GrandchildStarted { pid } if !sparring::platform::is_alive(*pid))
+    ));
+}
+
+fn waiting_for_a_message_of_the_protocol() {
+    let server =
+        r#"{"tools": ["echo"], "rules": [{"on": "tools/call", "do": [{"announce": "tools"}, "default"]}]}"#;
+    let drive = r#"[{"open": {}}, {"tools": {}}, {"call": {"tool": "echo", "arguments": "{\"text\": \"a\"}"}},
+        {"wait_for": {"request": "tools/list", "nth": 2}}]"#;
+    for transport in [Transport::Stdio, Transport::Http] {
+        let run = builtin(&Builtin::new(), transport, server, drive);
+        assert_eq!(run.ending, Ending::Finished, "{:#?}", run.transcript);
+        assert!(has(&run, |what| matches!(what, What::DriverEvent { name, data }
+            if name == "notification" && data["method"] == "notifications/tools/list_changed")));
+    }
+}
+
 // ---- a harness that is killed ----
 
 /// Tells the test which client was started, by a line on stdout.
@@ -678,27 +829,29 @@ impl DriverEvents for Tells {
     fn client_ended(&self, _: Option<i32>, _: Option<&str>, _: bool) {}
 }
 
+/// A case without a case around it.
+fn context(directory: &std::path::Path) -> CaseContext {
+    for part in ["home", "tmp", "bin"] {
+        std::fs::create_dir_all(directory.join(part)).expect("a folder");
+    }
+    CaseContext {
+        targets: std::collections::BTreeMap::new(),
+        revision: Revision::V2025_11_25,
+        directory: directory.to_owned(),
+        official_scenario: None,
+        official_context: None,
+        events: Arc::new(Tells(Mutex::default())),
+    }
+}
+
 /// The harness's part: a client that ignores SIGTERM and EOF, and a shell that leaves a daemon behind; then it waits
 /// to be killed.
 fn killed_harness(folder: &str) -> ExitCode {
     let place = Place { root: tempfile::tempdir_in(folder).expect("a folder") };
     block(async {
-        let context = |name: &str| {
-            let directory = place.root.path().join(name);
-            for part in ["home", "tmp", "bin"] {
-                std::fs::create_dir_all(directory.join(part)).expect("a folder");
-            }
-            CaseContext {
-                targets: std::collections::BTreeMap::new(),
-                revision: Revision::V2025_11_25,
-                directory,
-                official_scenario: None,
-                official_context: None,
-                events: Arc::new(Tells(Mutex::default())),
-            }
-        };
-        let _stubborn = place.adapter("ignores").start(context("one")).await.expect("it starts");
-        let daemon = place.adapter("daemon").start(context("two")).await.expect("it starts");
+        let at = |name: &str| context(&place.root.path().join(name));
+        let _stubborn = place.adapter("ignores").start(at("one")).await.expect("it starts");
+        let daemon = place.adapter("daemon").start(at("two")).await.expect("it starts");
         daemon.run("open", &sparring_scenarios::op::Op::Open(Default::default())).await.expect("it opens");
         println!("ready");
         std::future::pending::<ExitCode>().await
@@ -728,7 +881,7 @@ fn a_harness_that_is_killed_leaves_no_process() {
     harness.kill().expect("it is alive");
     harness.wait().expect("it ended");
     eventually("the clients end when their harness is killed", || {
-        pids.iter().all(|pid| !sparring::platform::exists(*pid)) && of_the_case().is_empty()
+        pids.iter().all(|pid| !sparring::platform::is_alive(*pid)) && of_the_case().is_empty()
     });
     let mut rest = Vec::new();
     lines.map_while(Result::ok).for_each(|line| rest.push(line));

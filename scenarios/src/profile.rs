@@ -115,6 +115,8 @@ section! {
         needs_capability: bool,
         /// Follows cursors to the end.
         paginates: bool,
+        /// Gives up on a list whose cursors never end.
+        bounded: bool,
     }
 }
 

@@ -4,8 +4,8 @@ use crate::support::{
 use serde_json::{Value, json};
 use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose, SystemHttp};
 use sparring_client::{
-    Callbacks, Client, Connection, Declared, ElicitAnswer, Elicitation, Event, HttpClient, HttpTarget,
-    ListChangedPolicy, ListKind, RequestOptions, RpcError, Settings, Target,
+    CallOptions, Callbacks, CancelSwitch, Client, Connection, Declared, ElicitAnswer, Elicitation, Event,
+    HttpClient, HttpTarget, ListChangedPolicy, ListKind, RequestOptions, RpcError, Settings, Target,
 };
 use sparring_wire::transcript::FailureKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -412,10 +412,17 @@ async fn timeouts_and_cancellations_are_posted() {
     let canceller = pending.canceller();
     canceller.cancel("enough");
     assert_eq!(pending.wait().await.unwrap_err().kind(), FailureKind::Cancelled);
+    let switch = CancelSwitch::default();
+    let options = CallOptions { cancel: Some(switch.clone()), ..CallOptions::default() };
+    let (cancelled, ()) = tokio::join!(connection.call_with("echo", args("x"), options), async {
+        server.log.wait("POST tools/call", 3).await;
+        switch.throw("the user said so");
+    });
+    assert!(cancelled.unwrap_err().to_string().contains("the user said so"));
     let dropped = connection.start_call("echo", args("x"), RequestOptions::default(), None);
-    server.log.wait("POST tools/call", 3).await;
+    server.log.wait("POST tools/call", 4).await;
     drop(dropped);
-    server.log.wait("POST notifications/cancelled", 3).await;
+    server.log.wait("POST notifications/cancelled", 4).await;
     let calls: Vec<Value> = server.log.of("POST tools/call").iter().map(|r| r.id()).collect();
     let cancelled: Vec<Value> = server
         .log

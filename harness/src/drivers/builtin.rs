@@ -1,8 +1,9 @@
 //! The `builtin` driver: the reference client, in this process.
 
 use super::ToolNames;
-use crate::browser;
+use super::process::browse;
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
+use crate::run::directory;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_client::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
@@ -11,10 +12,10 @@ use sparring_client::naming::HashedNames;
 use sparring_client::oauth::MemoryStore;
 use sparring_client::stdio::SystemLauncher;
 use sparring_client::{
-    Backoff, Browser, Callbacks, Client, CompletionRef, Connection, CredentialStore, Declared,
-    ElicitationCapability, Entropy, Error, Event, FollowCursors, Host, HttpClient, HttpTarget, Launcher,
-    ListKind, ListPolicy, MessageFilter, Naming, RegisteredClient, RequestOptions, Root, RootsCapability,
-    SamplingCapability, Settings, StdioTarget, SystemEntropy,
+    Backoff, Browser, CallOptions, Callbacks, CancelSwitch, Client, CompletionRef, Connection,
+    CredentialStore, Declared, ElicitationCapability, Entropy, Event, FollowCursors, Host, HttpClient,
+    HttpTarget, Launcher, ListKind, ListPolicy, MessageFilter, Naming, RegisteredClient, RequestOptions,
+    Root, RootsCapability, SamplingCapability, Settings, StdioTarget, SystemEntropy,
 };
 use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
@@ -23,7 +24,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
 
 /// Everything that the reference client is made of in a case. A mutant wraps or replaces one thing.
 pub struct ClientSetup {
@@ -114,7 +114,7 @@ struct Reference {
     host: Mutex<Option<Host>>,
     names: ToolNames,
     /// How to cancel the calls that run, by step.
-    cancels: Mutex<HashMap<String, watch::Sender<bool>>>,
+    cancels: Mutex<HashMap<String, CancelSwitch>>,
     listeners: Mutex<tokio::task::JoinSet<()>>,
 }
 
@@ -163,8 +163,7 @@ impl Reference {
             Op::Call(call) => self.call(step, call).await,
             Op::Cancel(cancel) => {
                 if let Some(running) = lock(&self.cancels).get(&cancel.step) {
-                    // Without a receiver the call has ended in this very moment.
-                    let _ = running.send(true);
+                    running.throw(cancel.reason.as_deref().unwrap_or("no longer needed"));
                 }
                 Ok(json!({}))
             }
@@ -209,7 +208,7 @@ impl Reference {
             Op::SetRoots(set) => {
                 let host = self.host()?;
                 for connection in host.servers().iter().filter_map(|name| host.connection(name)) {
-                    connection.set_roots(roots(&set.roots));
+                    connection.set_roots(roots(&set.roots)).await;
                 }
                 Ok(json!({}))
             }
@@ -308,7 +307,8 @@ impl Reference {
             Target::Stdio { command, args, env } => {
                 let mut target = StdioTarget::new(command, args);
                 target.env = env.iter().map(|(k, v)| (k.into(), v.into())).collect();
-                target.env.push(("HOME".into(), self.case.directory.clone().into()));
+                target.env.push(("HOME".into(), directory::home(&self.case.directory).into()));
+                target.env.push(("TMPDIR".into(), directory::tmp(&self.case.directory).into()));
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
@@ -327,18 +327,14 @@ impl Reference {
         lock(&self.listeners).spawn(async move {
             while let Some(event) = events.next().await {
                 let (method, params) = match event {
-                    Event::ListChanged(ListKind::Tools) => {
-                        ("notifications/tools/list_changed".to_owned(), json!({}))
-                    }
-                    Event::ListChanged(ListKind::Prompts) => {
-                        ("notifications/prompts/list_changed".to_owned(), json!({}))
-                    }
-                    Event::ListChanged(_) => ("notifications/resources/list_changed".to_owned(), json!({})),
-                    Event::Log(params) => ("notifications/message".to_owned(), params),
-                    Event::ResourceUpdated { uri } => {
-                        ("notifications/resources/updated".to_owned(), json!({ "uri": uri }))
-                    }
-                    Event::UnknownNotification { method } => (method, json!({})),
+                    Event::Notification { method, params } if params.is_null() => (method, json!({})),
+                    Event::Notification { method, params } => (method, params),
+                    // What follows from a notification was reported with it.
+                    Event::ListChanged(_)
+                    | Event::Log(_)
+                    | Event::ResourceUpdated { .. }
+                    | Event::ElicitationComplete { .. }
+                    | Event::Progress { .. } => continue,
                     other => {
                         report.driver_event("log", json!({ "text": format!("{server}: {other:?}") }));
                         continue;
@@ -402,8 +398,8 @@ impl Reference {
             progress: call.progress,
             ..RequestOptions::default()
         };
-        let (cancel, mut cancelled) = watch::channel(false);
-        lock(&self.cancels).insert(step.to_owned(), cancel);
+        let cancel = CancelSwitch::default();
+        lock(&self.cancels).insert(step.to_owned(), cancel.clone());
         let (events, label) = (Arc::clone(&self.case.events), step.to_owned());
         let report: sparring_client::ProgressCallback = Arc::new(move |progress| {
             let mut data = json!({ "step": label, "progress": progress.progress });
@@ -415,12 +411,9 @@ impl Reference {
             }
             events.driver_event("progress", data);
         });
-        let report = call.progress.then_some(report);
-        let outcome = tokio::select! {
-            outcome = host.call_reporting(&tool.name, arguments(call)?, options, report) => outcome,
-            // Dropping the call cancels the request.
-            _ = cancelled.wait_for(|c| *c) => Err(Error::Cancelled("by the caller".into())),
-        };
+        let options =
+            CallOptions { request: options, progress: call.progress.then_some(report), cancel: Some(cancel) };
+        let outcome = host.call_with(&tool.name, arguments(call)?, options).await;
         lock(&self.cancels).remove(step);
         Ok(outcome?.json)
     }
@@ -556,11 +549,15 @@ struct HarnessBrowser {
 impl Browser for HarnessBrowser {
     async fn open(&self, server: &str, url: &str) -> Result<Option<String>, String> {
         self.events.driver_event("authorization-url", json!({ "server": server, "url": url }));
-        match browser::follow(url).await {
+        let (events, url) = (Arc::clone(&self.events), url.to_owned());
+        // In a task of its own: the client no longer waits once its listener was called, but the transcript does.
+        let visit = tokio::spawn(async move { browse(&url, events.as_ref()).await });
+        match visit.await {
             // The client's own listener has taken it.
-            Ok(arrival) if arrival.delivered => Ok(None),
-            Ok(arrival) => Ok(Some(arrival.url)),
-            Err(lost) => Err(lost.to_string()),
+            Ok(Ok(arrival)) if arrival.delivered => Ok(None),
+            Ok(Ok(arrival)) => Ok(Some(arrival.url)),
+            Ok(Err(lost)) => Err(lost.to_string()),
+            Err(failed) => Err(failed.to_string()),
         }
     }
 }
