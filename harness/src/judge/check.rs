@@ -1,13 +1,14 @@
 //! The checks of a scenario.
 
 use super::evidence::{evidence, line};
-use super::pattern::{describe, find, find_all, only_head, with_head_of};
+use super::pattern::{describe, find, find_all, occurrences, only_head, with_head_of};
 use super::view::View;
 use super::{Facts, against, basis_of, promise_basis};
 use sparring_reports::model::{Basis, Evidence, JudgeKind, JudgeReport, Level, Verdict};
 use sparring_scenarios::catalogue;
 use sparring_scenarios::op::Op;
 use sparring_scenarios::pattern::Pattern;
+use sparring_scenarios::profile::is_always_made;
 use sparring_scenarios::scenario::{
     Check, Count, Each, Scenario, Spacing, StepAction, StepExpectation, parse_revisions,
 };
@@ -207,10 +208,13 @@ fn judge(
         actual: Vec::new(),
     };
     if let Some(promise) = &check.promise {
-        let made = facts.promises.is_some_and(|promises| promises.contains(promise));
-        if !made && !promise.starts_with("driver.") {
+        let made = match facts.profile {
+            Some(profile) => profile.makes(promise, facts.transport),
+            None => is_always_made(promise),
+        };
+        if !made {
             report.verdict = Verdict::NotApplicable;
-            report.reason = Some(match facts.promises {
+            report.reason = Some(match facts.profile {
                 Some(_) => format!("the profile does not promise `{promise}`"),
                 None => format!("`{promise}` is promised by a profile only, and none was given"),
             });
@@ -408,7 +412,8 @@ impl Window<'_, '_> {
 
     fn count(&self, count: &Count) -> Part {
         let found: Vec<usize> = find_all(&count.of, self.view, self.range.clone(), self.after).collect();
-        let number = found.len();
+        let number: usize =
+            found.iter().map(|&index| occurrences(&count.of, self.view, index, self.after)).sum();
         let within = |bound: Option<u32>, outside: fn(usize, usize) -> bool| {
             bound.is_some_and(|bound| outside(number, usize::try_from(bound).unwrap_or(usize::MAX)))
         };
@@ -545,9 +550,9 @@ mod tests {
     use crate::judge::Floor;
     use crate::judge::testing::{self, Transcript, notification, request, result, transcript};
     use serde_json::{Value, json};
+    use sparring_scenarios::profile::Profile;
     use sparring_wire::transcript::FailureKind;
     use sparring_wire::{Revision, Transport};
-    use std::collections::BTreeSet;
 
     fn scenario(check: Value) -> Scenario {
         let mut check = check;
@@ -573,21 +578,21 @@ mod tests {
             scenario: &scenario,
             revision: Revision::V2025_11_25,
             transport: Transport::Stdio,
-            promises: None,
+            profile: None,
             floor: None,
         };
         change(&mut facts);
         checks(&facts, &View::of(&t.events)).pop()
     }
 
-    fn made_with(check: Value, promises: &BTreeSet<String>) -> JudgeReport {
+    fn made_with(check: Value, profile: &Profile) -> JudgeReport {
         let scenario = scenario(check);
         let facts = Facts {
             case: "a.b[2025-11-25,stdio]",
             scenario: &scenario,
             revision: Revision::V2025_11_25,
             transport: Transport::Stdio,
-            promises: Some(promises),
+            profile: Some(profile),
             floor: None,
         };
         checks(&facts, &View::of(&good().events)).remove(0)
@@ -702,9 +707,15 @@ mod tests {
         let not_made = report(check.clone(), &good());
         assert_eq!(not_made.verdict, Verdict::NotApplicable);
         assert!(not_made.reason.unwrap().contains("naming.max_len"));
-        let promises = BTreeSet::from(["naming.max_len".to_owned()]);
-        let made = made_with(check, &promises);
+        let profile = Profile::parse("p", "[naming]\nmax_len = 64\n").unwrap();
+        let made = made_with(check, &profile);
         assert_eq!((made.verdict, made.basis.level), (Verdict::Fail, Level::Promise));
+        let of_value = |value: &str| {
+            let check =
+                json!({"promise": format!("naming.max_len = {value}"), "expect": [{"request": "ping"}]});
+            made_with(check, &profile).verdict
+        };
+        assert_eq!((of_value("64"), of_value("48")), (Verdict::Fail, Verdict::NotApplicable));
         let always = json!({"promise": "driver.completes", "expect": [{"step": "call"}]});
         assert_eq!(report(always, &good()).verdict, Verdict::Pass);
     }
@@ -822,6 +833,18 @@ mod tests {
         assert!(drive(begun().ok("client")).complete);
         assert!(!drive(begun().failed("client", FailureKind::Other, "exit code 1")).complete);
         assert!(!drive(begun()).complete);
+    }
+
+    #[test]
+    fn members_of_a_batch_are_counted_one_by_one() {
+        let t = good().client(json!([request(3, "ping", Value::Null), request(4, "ping", Value::Null)]));
+        let count = |n: u32| json!({"count": {"of": {"request": "ping"}, "min": n, "max": n}});
+        assert_eq!(report(count(2), &t).verdict, Verdict::Pass);
+        assert_eq!(report(count(1), &t).verdict, Verdict::Fail);
+        let second = json!({"expect": [{"request": "ping", "nth": 2}]});
+        assert_eq!(report(second, &t).verdict, Verdict::Pass);
+        let third = json!({"expect": [{"request": "ping", "nth": 3}]});
+        assert_eq!(report(third, &t).verdict, Verdict::Fail);
     }
 
     #[test]

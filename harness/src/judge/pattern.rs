@@ -38,8 +38,12 @@ impl<'v, 'a> Matching<'v, 'a> {
         let mut range = range.start..range.end.min(view.len());
         if let Some(nth) = pattern.nth {
             // Counted over the whole transcript, so at most this one event can match.
-            let nth = usize::try_from(nth).unwrap_or(usize::MAX).saturating_sub(1);
-            let only = (0..view.len()).filter(|&i| matches(pattern, view, i, after)).nth(nth);
+            let nth = usize::try_from(nth).unwrap_or(usize::MAX);
+            let mut seen = 0;
+            let only = (0..view.len()).find(|&index| {
+                seen += occurrences(pattern, view, index, after);
+                seen >= nth
+            });
             range = match only {
                 Some(only) if range.contains(&only) => only..only + 1,
                 _ => 0..0,
@@ -60,8 +64,15 @@ impl Iterator for Matching<'_, '_> {
 
 /// Whether the event at `index` is like the pattern, `nth` apart.
 pub fn matches(pattern: &Pattern, view: &View<'_>, index: usize, after: Option<usize>) -> bool {
-    let Some(event) = view.event(index) else { return false };
-    of_place(pattern, event) && head(pattern, view, index, event, after)
+    occurrences(pattern, view, index, after) > 0
+}
+
+/// How often the event at `index` is like the pattern, `nth` apart: a batch carries several messages.
+pub(crate) fn occurrences(pattern: &Pattern, view: &View<'_>, index: usize, after: Option<usize>) -> usize {
+    match view.event(index).filter(|event| of_place(pattern, event)) {
+        Some(event) => head(pattern, view, index, event, after),
+        None => 0,
+    }
 }
 
 fn of_place(pattern: &Pattern, event: &Event) -> bool {
@@ -84,15 +95,23 @@ fn message_head(pattern: &Pattern) -> Option<(&str, Kind)> {
     heads.into_iter().find_map(|(method, kind)| method.as_deref().map(|method| (method, kind)))
 }
 
-fn head(pattern: &Pattern, view: &View<'_>, index: usize, event: &Event, after: Option<usize>) -> bool {
-    if let Some((method, kind)) = message_head(pattern) {
-        return exchange(pattern, view, index)
-            && view.messages_of(index).iter().any(|message| {
-                kind(message)
-                    && (method == "*" || method_of(view, message) == Some(method))
-                    && message_like(pattern, view, message, after)
-            });
+fn head(pattern: &Pattern, view: &View<'_>, index: usize, event: &Event, after: Option<usize>) -> usize {
+    let Some((method, kind)) = message_head(pattern) else {
+        return usize::from(other_head(pattern, view, index, event, after));
+    };
+    if !exchange(pattern, view, index) {
+        return 0;
     }
+    let is_like = |message: &&Message| {
+        kind(message)
+            && (method == "*" || method_of(view, message) == Some(method))
+            && message_like(pattern, view, message, after)
+    };
+    view.messages_of(index).iter().filter(is_like).count()
+}
+
+/// The heads that are about an event as a whole.
+fn other_head(pattern: &Pattern, view: &View<'_>, index: usize, event: &Event, after: Option<usize>) -> bool {
     if let Some(method) = &pattern.http {
         let is_it = match (&event.what, pattern.status) {
             (What::HttpRequest(_), None) => true,
@@ -507,6 +526,7 @@ mod tests {
         let rows = [
             (json!({"request": "tools/call"}), 1, "a request tools/call"),
             (json!({"request": "*", "nth": 2}), 16, "any request (number 2)"),
+            (json!({"notification": "*", "nth": 1}), 16, "any notification (number 1)"),
             (json!({"request": "ping"}), 16, "a request ping"),
             (
                 json!({"notification": "notifications/initialized"}),

@@ -385,7 +385,8 @@ fn token_of_own_server(scope: &Scope<'_, '_>) -> Findings {
                 _ if configured => {}
                 Some(issued) => {
                     findings.saw(event);
-                    match issued.iter().find(|i| *i.server == conversation.server).or(issued.first()) {
+                    match issued.iter().find(|i| *i.server == conversation.server).or_else(|| issued.first())
+                    {
                         Some(i) if *i.server != conversation.server => {
                             findings.against(&[i.event, event], "the token was issued for another server");
                         }

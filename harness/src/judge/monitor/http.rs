@@ -323,7 +323,8 @@ fn version_header(scope: &Scope<'_, '_>, wrong: impl Fn(Option<&str>, &str) -> O
         // Without a released version nothing was negotiated that the header could name.
         let Some(negotiated) = conversation.revision() else { continue };
         for (event, request) in scope.requests(conversation) {
-            if event < answer.event || initializes(scope, event) {
+            if event < answer.event || initializes(scope, event) || answers_before(scope, event, answer.event)
+            {
                 continue;
             }
             findings.saw(event);
@@ -334,4 +335,13 @@ fn version_header(scope: &Scope<'_, '_>, wrong: impl Fn(Option<&str>, &str) -> O
         }
     }
     findings
+}
+
+/// Whether a request answers what the server asked before an event: then it may have been on its way by then.
+fn answers_before(scope: &Scope<'_, '_>, request: usize, event: usize) -> bool {
+    scope
+        .view
+        .messages_of(request)
+        .iter()
+        .any(|m| m.is_response() && scope.view.pair(m).is_some_and(|asked| asked.event < event))
 }
