@@ -14,7 +14,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-bearer-header"],
         "a token was issued, and the client sends a request that carries it",
         "it stands in `Authorization: Bearer`",
-        &["sends-token-scheme"],
+        &["token-with-other-scheme"],
         token_in_header,
     ),
     monitor(
@@ -22,7 +22,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-not-in-query"],
         "a token was issued",
         "no query has it",
-        &["sends-token-in-query"],
+        &["token-in-query"],
         token_not_in_query,
     ),
     monitor(
@@ -30,7 +30,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-every-request"],
         "the server accepts a token, and the client goes on",
         "every later request of the session has one",
-        &["sends-token-once"],
+        &["no-token-on-get"],
         token_with_every_request,
     ),
     monitor(
@@ -38,7 +38,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-only-from-own-server"],
         "the client sends a token to an MCP server that has an authorization server",
         "it is one that this authorization server issued",
-        &["sends-token-to-all-servers", "sends-refresh-token"],
+        &["one-token-for-all-servers", "sends-refresh-token"],
         token_of_own_server,
     ),
     monitor(
@@ -46,7 +46,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-redirect-not-followed-cross-origin"],
         "a token was issued, and the client sends a request to something else than its MCP server",
         "the request does not have it",
-        &["follows-redirects-with-token"],
+        &["takes-token-across-origins"],
         token_to_nobody_else,
     ),
     monitor(
@@ -54,7 +54,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-401-after-expiry"],
         "a request with a token is answered 401",
         "it is not sent again with that token",
-        &["repeats-rejected-token"],
+        &["repeats-dead-token"],
         rejected_token,
     ),
     monitor(
@@ -70,7 +70,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-pkce-used"],
         "the client starts an authorization, or redeems a code",
         "the former has `code_challenge`, the latter the `code_verifier` that fits it",
-        &["omits-pkce", "sends-other-verifier"],
+        &["omits-pkce", "verifier-of-another-flow"],
         pkce,
     ),
     monitor(
@@ -78,7 +78,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-pkce-s256"],
         "the client starts an authorization with a challenge",
         "`code_challenge_method` is S256",
-        &["plain-pkce"],
+        &["pkce-plain"],
         |scope| {
             authorizations(scope, |_, parameters| {
                 view::parameter(parameters, "code_challenge")?;
@@ -108,7 +108,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-response-type-code"],
         "the client starts an authorization",
         "`response_type` is `code`",
-        &["asks-for-token"],
+        &["asks-implicit-grant"],
         |scope| {
             authorizations(scope, |_, parameters| {
                 let found = view::parameter(parameters, "response_type");
@@ -121,7 +121,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-redirect-uri-localhost-or-https"],
         "the client starts an authorization with a redirect URI",
         "it is https, or http on loopback",
-        &["redirects-to-private-scheme"],
+        &["registers-plain-http-redirect"],
         |scope| {
             authorizations(scope, |_, parameters| {
                 let uri = view::parameter(parameters, "redirect_uri")?;
@@ -134,7 +134,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-resource-in-authorization-request"],
         "the client starts an authorization",
         "it has the `resource`",
-        &["omits-resource"],
+        &["authorizes-without-resource"],
         |scope| authorizations(scope, |_, parameters| missing(parameters, "resource")),
     ),
     monitor(
@@ -142,7 +142,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-resource-in-token-request"],
         "the client redeems a code",
         "the request has the same `resource` as the authorization",
-        &["omits-resource", "changes-resource"],
+        &["exchanges-without-resource"],
         resource_in_token_request,
     ),
     monitor(
@@ -158,7 +158,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-sec-code-single-use"],
         "the client redeems a code",
         "no code is redeemed twice",
-        &["redeems-code-twice"],
+        &["sends-code-again"],
         code_used_once,
     ),
 ];
