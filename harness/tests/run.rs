@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sparring::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject};
 use sparring::drivers::{Adapter, Builtin, ClientSetup, Official, ProcessSettings};
 use sparring::plan::Case;
-use sparring::run::case::{self, CLOSING_STEP, WHOLE_STEP};
+use sparring::run::case::{self, CLOSING_STEP, LOST_EVENT, WHOLE_STEP};
 use sparring::run::{self, CaseRun, Ending, Settings, Stop, schedule};
 use sparring_scenarios::scenario::Scenario;
 use sparring_wire::transcript::{Event, FailureKind, Outcome, What};
@@ -60,6 +60,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_wrong_answer_is_a_breach_of_the_protocol", a_wrong_answer_is_a_breach_of_the_protocol),
     ("a_daemon_does_not_escape", a_daemon_does_not_escape),
     ("a_floods_stderr_is_cut", a_floods_stderr_is_cut),
+    ("an_adapter_may_have_a_bench", an_adapter_may_have_a_bench),
     ("operations_overlap_and_are_cancelled_and_given_up", operations_overlap_and_are_cancelled_and_given_up),
     ("a_step_that_ends_otherwise_ends_the_drive", a_step_that_ends_otherwise_ends_the_drive),
     ("waiting_ends_when_the_event_comes_or_is_given_up", waiting_ends_when_the_event_comes_or_is_given_up),
@@ -172,6 +173,11 @@ fn adapter(fault: &str) -> ExitCode {
                 );
                 result(json!({}));
             }
+            ("bench", "benches") => {
+                let calls = message["params"]["calls"].as_u64().expect("a number");
+                result(json!({"ns": (0..calls).collect::<Vec<_>>()}));
+            }
+            ("bench", "benches-wrongly") => result(json!({"ns": [1]})),
             (_, "accepts-anything") => result(json!({})),
             _ => error(-32601, "other"),
         }
@@ -358,6 +364,8 @@ fn a_command_that_does_not_exist_is_named() {
         "{error}"
     );
     let run = drive_with(&driver, &place, r#"[{"open": {}}]"#, LONG);
+    assert!(has(&run, |what| matches!(what, What::DriverEvent { name, data }
+        if name == LOST_EVENT && data["error"] == error.to_string())));
     assert_eq!(run.ending, Ending::DriverLost(error));
 }
 
@@ -435,6 +443,21 @@ fn a_floods_stderr_is_cut() {
         .collect();
     assert_eq!(lines.len(), 101);
     assert!(lines[100].contains("4900 more lines") && lines[100].ends_with("line 4999"), "{}", lines[100]);
+}
+
+fn an_adapter_may_have_a_bench() {
+    let bench = |fault: &str| {
+        let place = Place::new();
+        block(async {
+            let subject = place.adapter(fault).start(context(place.root.path())).await.expect("it starts");
+            let times = subject.bench(&sparring_scenarios::op::Call::default(), 3).await;
+            subject.stop().await;
+            times
+        })
+    };
+    assert_eq!(bench("benches"), Ok(Some(vec![0, 1, 2])));
+    assert_eq!(bench("none"), Ok(None));
+    assert!(matches!(bench("benches-wrongly"), Err(DriverError::Protocol(_))));
 }
 
 fn operations_overlap_and_are_cancelled_and_given_up() {
@@ -764,7 +787,9 @@ fn the_reference_client_can_be_changed() {
 
 fn a_server_that_is_left_behind_is_ended() {
     let run = builtin(
-        &Builtin::new(),
+        &Builtin::new().with(Arc::new(|setup: &mut ClientSetup| {
+            setup.settings.stdio.terminate_wait = Duration::from_millis(20);
+        })),
         Transport::Stdio,
         r#"{"tools": ["echo"], "process": {"grandchild": true}}"#,
         USE,
@@ -804,27 +829,29 @@ impl DriverEvents for Tells {
     fn client_ended(&self, _: Option<i32>, _: Option<&str>, _: bool) {}
 }
 
+/// A case without a case around it.
+fn context(directory: &std::path::Path) -> CaseContext {
+    for part in ["home", "tmp", "bin"] {
+        std::fs::create_dir_all(directory.join(part)).expect("a folder");
+    }
+    CaseContext {
+        targets: std::collections::BTreeMap::new(),
+        revision: Revision::V2025_11_25,
+        directory: directory.to_owned(),
+        official_scenario: None,
+        official_context: None,
+        events: Arc::new(Tells(Mutex::default())),
+    }
+}
+
 /// The harness's part: a client that ignores SIGTERM and EOF, and a shell that leaves a daemon behind; then it waits
 /// to be killed.
 fn killed_harness(folder: &str) -> ExitCode {
     let place = Place { root: tempfile::tempdir_in(folder).expect("a folder") };
     block(async {
-        let context = |name: &str| {
-            let directory = place.root.path().join(name);
-            for part in ["home", "tmp", "bin"] {
-                std::fs::create_dir_all(directory.join(part)).expect("a folder");
-            }
-            CaseContext {
-                targets: std::collections::BTreeMap::new(),
-                revision: Revision::V2025_11_25,
-                directory,
-                official_scenario: None,
-                official_context: None,
-                events: Arc::new(Tells(Mutex::default())),
-            }
-        };
-        let _stubborn = place.adapter("ignores").start(context("one")).await.expect("it starts");
-        let daemon = place.adapter("daemon").start(context("two")).await.expect("it starts");
+        let at = |name: &str| context(&place.root.path().join(name));
+        let _stubborn = place.adapter("ignores").start(at("one")).await.expect("it starts");
+        let daemon = place.adapter("daemon").start(at("two")).await.expect("it starts");
         daemon.run("open", &sparring_scenarios::op::Op::Open(Default::default())).await.expect("it opens");
         println!("ready");
         std::future::pending::<ExitCode>().await

@@ -7,7 +7,7 @@ use crate::run::directory::{CaseDirectory, absolute_words};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_mock_servers::script::JsonText;
-use sparring_scenarios::op::{FEATURES, OPERATIONS, Op};
+use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
 use sparring_wire::Revision;
 use sparring_wire::framing::Lines;
 use sparring_wire::jsonrpc::{self, Envelope, Id, codes};
@@ -387,6 +387,21 @@ impl Running {
         )))
     }
 
+    /// Which tool is meant, by all its names, and its arguments.
+    fn tool(&self, call: &op::Call) -> Map<String, Value> {
+        let (name, known) = self.names.resolve(&call.tool, call.server.as_deref());
+        let only = || self.targets.keys().next().filter(|_| self.targets.len() == 1).cloned();
+        let mut params = Map::new();
+        params.insert("tool".to_owned(), call.tool.as_str().into());
+        params.insert("name".to_owned(), name.into());
+        if let Some(server) = known.or_else(only) {
+            params.insert("server".to_owned(), server.into());
+        }
+        let arguments = call.arguments.as_ref().map_or_else(|| json!({}), |arguments| arguments.0.clone());
+        params.insert("arguments".to_owned(), arguments);
+        params
+    }
+
     fn params(&self, step: &str, op: &Op) -> Value {
         let mut params = Map::new();
         let mut put = |key: &str, value: Value| {
@@ -422,17 +437,14 @@ impl Running {
                 }
             }
             Op::Call(call) => {
-                let (name, known) = self.names.resolve(&call.tool, call.server.as_deref());
-                let only = || self.targets.keys().next().filter(|_| self.targets.len() == 1).cloned();
                 put("step", step.into());
-                put("tool", call.tool.as_str().into());
-                put("name", name.into());
-                put("arguments", call.arguments.as_ref().map_or_else(|| json!({}), json));
+                for (key, value) in self.tool(call) {
+                    put(&key, value);
+                }
                 if let Some(limit) = call.timeout_ms {
                     put("timeout_ms", limit.into());
                 }
                 put("progress", call.progress.into());
-                server = known.or_else(only).map(Value::String);
             }
             Op::Cancel(cancel) => {
                 put("step", cancel.step.as_str().into());
@@ -494,6 +506,24 @@ impl Subject for Running {
             }
             Err(error) => Outcome::Error { error: failure(error) },
         })
+    }
+
+    async fn bench(&self, call: &op::Call, calls: u32) -> Result<Option<Vec<u64>>, DriverError> {
+        let mut params = self.tool(call);
+        params.insert("calls".to_owned(), calls.into());
+        let result = match self.request("bench", Value::Object(params)).await? {
+            Ok(result) => result,
+            Err(error) if error.code == codes::METHOD_NOT_FOUND => return Ok(None),
+            Err(error) => return Err(DriverError::Protocol(format!("`bench` failed: {}", error.message))),
+        };
+        let times = result.get("ns").and_then(Value::as_array).into_iter().flatten();
+        let times: Option<Vec<u64>> = times.map(Value::as_u64).collect();
+        match times {
+            Some(times) if u32::try_from(times.len()) == Ok(calls) => Ok(Some(times)),
+            _ => {
+                Err(DriverError::Protocol(format!("the result of `bench` is no `ns` with {calls} integers")))
+            }
+        }
     }
 
     async fn stop(&self) -> Vec<(u32, String)> {

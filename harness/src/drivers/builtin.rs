@@ -1,8 +1,9 @@
 //! The `builtin` driver: the reference client, in this process.
 
 use super::ToolNames;
-use crate::browser;
+use super::process::browse;
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
+use crate::run::directory;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_client::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
@@ -207,7 +208,7 @@ impl Reference {
             Op::SetRoots(set) => {
                 let host = self.host()?;
                 for connection in host.servers().iter().filter_map(|name| host.connection(name)) {
-                    connection.set_roots(roots(&set.roots));
+                    connection.set_roots(roots(&set.roots)).await;
                 }
                 Ok(json!({}))
             }
@@ -306,7 +307,8 @@ impl Reference {
             Target::Stdio { command, args, env } => {
                 let mut target = StdioTarget::new(command, args);
                 target.env = env.iter().map(|(k, v)| (k.into(), v.into())).collect();
-                target.env.push(("HOME".into(), self.case.directory.clone().into()));
+                target.env.push(("HOME".into(), directory::home(&self.case.directory).into()));
+                target.env.push(("TMPDIR".into(), directory::tmp(&self.case.directory).into()));
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
@@ -325,18 +327,14 @@ impl Reference {
         lock(&self.listeners).spawn(async move {
             while let Some(event) = events.next().await {
                 let (method, params) = match event {
-                    Event::ListChanged(ListKind::Tools) => {
-                        ("notifications/tools/list_changed".to_owned(), json!({}))
-                    }
-                    Event::ListChanged(ListKind::Prompts) => {
-                        ("notifications/prompts/list_changed".to_owned(), json!({}))
-                    }
-                    Event::ListChanged(_) => ("notifications/resources/list_changed".to_owned(), json!({})),
-                    Event::Log(params) => ("notifications/message".to_owned(), params),
-                    Event::ResourceUpdated { uri } => {
-                        ("notifications/resources/updated".to_owned(), json!({ "uri": uri }))
-                    }
-                    Event::UnknownNotification { method } => (method, json!({})),
+                    Event::Notification { method, params } if params.is_null() => (method, json!({})),
+                    Event::Notification { method, params } => (method, params),
+                    // What follows from a notification was reported with it.
+                    Event::ListChanged(_)
+                    | Event::Log(_)
+                    | Event::ResourceUpdated { .. }
+                    | Event::ElicitationComplete { .. }
+                    | Event::Progress { .. } => continue,
                     other => {
                         report.driver_event("log", json!({ "text": format!("{server}: {other:?}") }));
                         continue;
@@ -551,11 +549,15 @@ struct HarnessBrowser {
 impl Browser for HarnessBrowser {
     async fn open(&self, server: &str, url: &str) -> Result<Option<String>, String> {
         self.events.driver_event("authorization-url", json!({ "server": server, "url": url }));
-        match browser::follow(url).await {
+        let (events, url) = (Arc::clone(&self.events), url.to_owned());
+        // In a task of its own: the client no longer waits once its listener was called, but the transcript does.
+        let visit = tokio::spawn(async move { browse(&url, events.as_ref()).await });
+        match visit.await {
             // The client's own listener has taken it.
-            Ok(arrival) if arrival.delivered => Ok(None),
-            Ok(arrival) => Ok(Some(arrival.url)),
-            Err(lost) => Err(lost.to_string()),
+            Ok(Ok(arrival)) if arrival.delivered => Ok(None),
+            Ok(Ok(arrival)) => Ok(Some(arrival.url)),
+            Ok(Err(lost)) => Err(lost.to_string()),
+            Err(failed) => Err(failed.to_string()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A client under test that is a process: started under a supervisor, in the case's own folder and environment.
 
-use crate::browser::{self, stand_in};
+use crate::browser::{self, Arrival, Lost, stand_in};
 use crate::driver::{DriverError, DriverEvents};
 use crate::platform::{self, Force};
 use crate::run::directory;
@@ -56,6 +56,9 @@ impl ProcessSettings {
         })
     }
 }
+
+/// How long the word of a supervisor that has ended may be under way.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What is to be started.
 pub(super) struct Launch<'a> {
@@ -170,15 +173,21 @@ impl ClientProcess {
         let supervisor_pid = supervisor.id();
 
         // The supervisor connects, or it ends without.
-        let (mut reports, control) = tokio::select! {
-            connected = connect(&listener, &token) => connected.map_err(text)?,
+        let mut connecting = std::pin::pin!(connect(&listener, &token));
+        let connected = tokio::select! {
+            connected = &mut connecting => connected,
             status = supervisor.wait() => {
                 let status = status.map_err(text)?;
-                return Err(format!(
-                    "the supervisor ended ({status}): does the program call `sparring::run::hand_over` first?"
-                ));
+                // If it had connected before it ended, that is to be seen by now.
+                match tokio::time::timeout(LAST_WORDS, connecting).await {
+                    Ok(connected) => connected,
+                    Err(_) => return Err(format!(
+                        "the supervisor ended ({status}): does the program call `sparring::run::hand_over` first?"
+                    )),
+                }
             }
         };
+        let (mut reports, control) = connected.map_err(text)?;
         let pid = match next_report(&mut reports).await {
             Some(Report::Started { pid }) => pid,
             Some(Report::Failed { why }) => return Err(why),
@@ -211,7 +220,7 @@ impl ClientProcess {
             }
         });
         let opened = launch.opened;
-        let browse = tokio::spawn(stand_in::listen(browser, token, move |url| opened(url)));
+        let browse = tokio::spawn(stand_in::listen(browser, token.clone(), move |url| opened(url)));
         let process = Self {
             pid,
             supervisor: supervisor_pid,
@@ -409,20 +418,17 @@ pub(super) fn cut(text: &str) -> String {
     format!("{}… ({} bytes)", &text[..end], text.len())
 }
 
-/// Plays the browser for a URL that the client wants opened, and tells the transcript where it led; returns the
-/// final URL.
-pub(super) async fn browse(url: &str, events: &dyn DriverEvents) -> Option<String> {
-    match browser::follow(url).await {
+/// Plays the browser for a URL that the client wants opened, and tells the transcript where it led.
+pub(super) async fn browse(url: &str, events: &dyn DriverEvents) -> Result<Arrival, Lost> {
+    let arrived = browser::follow(url).await;
+    match &arrived {
         Ok(arrival) => {
             let data = json!({"redirect": browser::bare(&arrival.url), "delivered": arrival.delivered});
             events.driver_event("browser", data);
-            Some(arrival.url)
         }
-        Err(lost) => {
-            events.driver_event("browser", json!({"error": lost.to_string()}));
-            None
-        }
+        Err(lost) => events.driver_event("browser", json!({"error": lost.to_string()})),
     }
+    arrived
 }
 
 /// Browser visits that one client may have under way at a time; more is a client gone wild.
@@ -443,8 +449,8 @@ pub(super) fn visitor(
         }
         let (events, under_way, arrived) = (events.clone(), under_way.clone(), arrived.clone());
         tokio::spawn(async move {
-            if let Some(url) = browse(&url, events.as_ref()).await {
-                arrived(url);
+            if let Ok(arrival) = browse(&url, events.as_ref()).await {
+                arrived(arrival.url);
             }
             under_way.fetch_sub(1, Ordering::SeqCst);
         });

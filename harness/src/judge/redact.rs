@@ -95,7 +95,8 @@ pub(crate) fn is_redacted(text: &str) -> bool {
 
 fn headers(headers: &mut [(String, String)]) {
     for (name, value) in headers {
-        *value = if SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) {
+        *value = if is_telling(name) || SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret))
+        {
             credentials(value)
         } else {
             scrub(value)
@@ -281,5 +282,80 @@ fn secret_after(text: &str, lower: &str, marker: Marker) -> Option<(usize, usize
             let (start, end) = until(open + 1, b"\"\\")?;
             Some((start, end, false))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sparring_wire::transcript::Process;
+
+    #[test]
+    fn secrets_are_found_by_what_stands_before_them() {
+        let rows = [
+            ("Authorization: Bearer abcdefghijklmnopqrst", "Authorization: Bearer *"),
+            ("the bearer token was refused", "the bearer token was refused"),
+            (
+                "grant_type=x&code=abc&code_verifier=def&state=st",
+                "grant_type=x&code=*&code_verifier=*&state=st",
+            ),
+            ("{\"access_token\": \"abc\", \"x\": 1}", "{\"access_token\": \"*\", \"x\": 1}"),
+            (
+                "{\"text\":\"{\\\"refresh_token\\\":\\\"abc\\\"}\"}",
+                "{\"text\":\"{\\\"refresh_token\\\":\\\"*\\\"}\"}",
+            ),
+            (
+                "{\"error\":{\"code\":-32601,\"message\":\"x\"}}",
+                "{\"error\":{\"code\":-32601,\"message\":\"x\"}}",
+            ),
+            ("{\"code\":\"E1\"}", "{\"code\":\"E1\"}"),
+            (
+                "{\"progressToken\":\"abc\",\"code_challenge\":\"x\"}",
+                "{\"progressToken\":\"abc\",\"code_challenge\":\"x\"}",
+            ),
+            ("http://x/cb?code=abc#f", "http://x/cb?code=*#f"),
+            ("é access_token=", "é access_token="),
+            ("access_token=é", "access_token=*"),
+        ];
+        for (text, wanted) in rows {
+            let clean = scrub(text);
+            // Every digest is a word of its own; which one is told by the other tests.
+            let mut masked = clean.clone();
+            while let Some(at) = masked.find(DIGEST_PREFIX) {
+                masked.replace_range(at..at + DIGEST_PREFIX.len() + 8, "*");
+            }
+            assert_eq!(masked, wanted, "{text}");
+            assert_eq!(scrub(&clean), clean, "a second time changes nothing");
+        }
+    }
+
+    #[test]
+    fn equal_secrets_stay_equal_however_they_are_written() {
+        let token = "a/b+c==";
+        let word = digest(token);
+        assert_eq!(scrub("{\"access_token\":\"a/b+c==\"}"), format!("{{\"access_token\":\"{word}\"}}"));
+        assert_eq!(scrub("token=a%2Fb%2Bc%3D%3D"), format!("token={word}"));
+        assert_eq!(credentials("Bearer a/b+c=="), format!("Bearer {word}"));
+    }
+
+    #[test]
+    fn the_environment_and_the_command_line_keep_their_names_only() {
+        let mut process = Process {
+            argv: ["server", "--api-key", "abc", "--token=abc", "MY_SECRET=abc", "--name", "n"]
+                .map(str::to_owned)
+                .into(),
+            ..Process::default()
+        };
+        process.env.insert("GITHUB_TOKEN".into(), "abc".into());
+        process.env.insert("PATH".into(), "/bin".into());
+        let event =
+            Event { n: 1, at_us: 0, server: None, incarnation: None, what: What::ProcessStarted(process) };
+        let What::ProcessStarted(process) = redact(&event).what else { panic!() };
+        assert_eq!(
+            process.argv,
+            ["server", "--api-key", GONE, "--token=[redacted]", "MY_SECRET=[redacted]", "--name", "n"]
+        );
+        assert_eq!(process.env["GITHUB_TOKEN"], GONE);
+        assert_eq!(process.env["PATH"], "/bin");
     }
 }

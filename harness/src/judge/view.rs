@@ -2,7 +2,9 @@
 //! one conversation.
 
 use serde_json::Value;
+use sparring_mock_servers::auth::request::Endpoint;
 use sparring_wire::jsonrpc::{self, Envelope, Fault, Id, Inspected};
+use sparring_wire::sse::{SseItem, SseReader};
 use sparring_wire::transcript::{
     Direction, Event, HttpRequest, HttpResponse, HttpRole, LineSeen, StreamEvent, What,
 };
@@ -110,6 +112,9 @@ pub struct Conversation {
     pub answer: Option<usize>,
     /// The protocol version that the server named in its answer.
     pub version: Option<String>,
+    /// The event of the first message of the server that was wrong, on purpose or not. What a client made of it can't
+    /// be told.
+    pub first_fault: Option<usize>,
     /// Indices of its messages.
     pub messages: Vec<usize>,
     /// Exchanges that belong to it, in order.
@@ -282,12 +287,29 @@ impl<'a> View<'a> {
         else {
             return;
         };
+        let mut messages = Vec::new();
         // The first event of HTTP+SSE names the endpoint and is no message.
-        if sent.event.as_deref().is_some_and(|event| event != "message") {
-            return;
+        if sent.event.as_deref().is_none_or(|event| event == "message") {
+            messages.extend(sent.data.as_deref().filter(|data| !data.is_empty()).map(jsonrpc::inspect));
         }
-        if let Some(data) = sent.data.as_deref().filter(|data| !data.is_empty()) {
-            let inspected = jsonrpc::inspect(data);
+        if let Some(raw) = &sent.raw {
+            let type_of_body = self
+                .http_response(sent.exchange)
+                .and_then(|response| header(&response.headers, "content-type"))
+                .map_or("", media_type);
+            if type_of_body.eq_ignore_ascii_case("application/json") {
+                messages.push(jsonrpc::inspect(raw));
+            } else {
+                let items = SseReader::new(raw.len().saturating_add(1)).push(raw.as_bytes());
+                messages.extend(items.unwrap_or_default().into_iter().filter_map(|item| match item {
+                    SseItem::Event(event) if event.is_message() => {
+                        event.data.filter(|data| !data.is_empty()).map(|data| jsonrpc::inspect(&data))
+                    }
+                    _ => None,
+                }));
+            }
+        }
+        for inspected in messages {
             let number = Some(sent.exchange);
             self.take(index, Direction::Sent, conversation, number, inspected, sent.scripted_fault);
         }
@@ -381,6 +403,9 @@ impl<'a> View<'a> {
         }
         if let Some(conversation) = self.conversations.get_mut(message.conversation) {
             conversation.messages.push(index);
+            if !message.from_client() && (message.scripted_fault || !message.inspected.is_valid()) {
+                conversation.first_fault.get_or_insert(message.event);
+            }
         }
         self.messages.push(message);
     }
@@ -485,10 +510,7 @@ impl<'a> View<'a> {
 /// Whether a request goes to the MCP endpoint, and not to what an authorization server offers on the same origin
 /// (metadata, and the default endpoints of 2025-03-26).
 pub fn is_endpoint(request: &HttpRequest) -> bool {
-    let path = path(&request.target);
-    request.role == HttpRole::Mcp
-        && !path.contains("/.well-known/")
-        && !matches!(path.rsplit('/').next(), Some("authorize" | "token" | "register"))
+    request.role == HttpRole::Mcp && Endpoint::of(request).is_none()
 }
 
 /// The path of a target, without the query.

@@ -4,9 +4,10 @@ use super::directory::CaseDirectory;
 use super::recorder::Recorder;
 use super::servers::Servers;
 use super::{Settings, Stop};
-use crate::driver::{CaseContext, Driver, DriverError, Hello, Subject};
+use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject};
 use crate::judge::{Floor, pattern};
 use crate::plan::Case;
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 use sparring_mock_servers::script::ServerScript;
 use sparring_scenarios::op::{Of, Op, Open};
@@ -14,7 +15,9 @@ use sparring_scenarios::pattern::Pattern;
 use sparring_scenarios::scenario::{Scenario, Step, StepAction, StepExpectation};
 use sparring_wire::transcript::{Event, Failure, FailureKind, Outcome, What};
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -23,6 +26,9 @@ use tokio::task::JoinHandle;
 pub const CLOSING_STEP: &str = "closing";
 /// The label of the only step under a driver that does not drive steps one by one.
 pub const WHOLE_STEP: &str = "client";
+
+/// The name of the driver event that says why the driver was lost; its data has an `error`.
+pub const LOST_EVENT: &str = "driver-lost";
 
 /// Drivers bound their own stopping; one that doesn't (an in-process one of a user's) is left behind after this.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -144,6 +150,9 @@ async fn set_up_and_drive(
             ending
         }
     };
+    if let Ending::DriverLost(error) = &ending {
+        recorder.driver_event(LOST_EVENT, json!({"error": error.to_string()}));
+    }
     match tokio::time::timeout(SERVERS_LIMIT, servers.shutdown()).await {
         Ok(pids) => {
             for pid in pids {
@@ -342,7 +351,8 @@ impl Drive {
         Ending::DriverLost(error.unwrap_or_else(|| DriverError::Protocol("the driver is gone".to_owned())))
     }
 
-    /// Hands an operation to the driver.
+    /// Hands an operation to the driver. When this returns the driver has got it: operations reach the client in the
+    /// order of the steps, those in the background too.
     fn start(
         &self,
         label: &str,
@@ -353,40 +363,31 @@ impl Drive {
     ) -> Arc<Running> {
         let running = Running::new(label, name, expect, arguments, &self.recorder);
         lock(&self.steps).insert(label.to_owned(), running.clone());
-        let (subject, lost) = (self.subject.clone(), self.lost.clone());
-        let task = tokio::spawn({
-            let running = running.clone();
-            async move {
-                match subject.run(&running.label, &op).await {
-                    Ok(outcome) => running.end(|_| outcome),
-                    Err(error) => {
-                        let failure = Failure::new(FailureKind::Closed, error.to_string());
-                        // First, so that whoever sees the step's end knows its reason.
-                        lost.send_if_modified(|slot| {
-                            let first = slot.is_none();
-                            slot.get_or_insert(error);
-                            first
-                        });
-                        running.end(|_| Outcome::Error { error: failure });
-                    }
+        let (subject, lost, step) = (self.subject.clone(), self.lost.clone(), running.clone());
+        let mut work = Box::pin(async move {
+            // A driver of a user's may panic; then its step must not wait for ever.
+            let outcome = AssertUnwindSafe(subject.run(&step.label, &op)).catch_unwind().await;
+            let failure = match outcome {
+                Ok(Ok(outcome)) => return step.end(|_| outcome),
+                Ok(Err(error)) => {
+                    let failure = Failure::new(FailureKind::Closed, error.to_string());
+                    // First, so that whoever sees the step's end knows its reason.
+                    lost.send_if_modified(|slot| {
+                        let first = slot.is_none();
+                        slot.get_or_insert(error);
+                        first
+                    });
+                    failure
                 }
-            }
+                Err(panic) => Failure::new(FailureKind::Other, panic_text(panic.as_ref())),
+            };
+            step.end(|_| Outcome::Error { error: failure });
         });
-        // A driver of a user's may panic; then its step must not wait for ever.
-        let watch = tokio::spawn({
-            let running = running.clone();
-            let abort = task.abort_handle();
-            async move {
-                let _abort = AbortOnDrop(abort);
-                if let Err(failed) = task.await
-                    && failed.is_panic()
-                {
-                    let error = Failure::new(FailureKind::Other, panic_text(failed.into_panic().as_ref()));
-                    running.end(|_| Outcome::Error { error });
-                }
-            }
-        });
-        lock(&self.tasks).push(watch);
+        // A task of its own would start some time later, perhaps after the next step's.
+        let first = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if first.is_pending() {
+            lock(&self.tasks).push(tokio::spawn(work));
+        }
         running
     }
 
@@ -499,14 +500,6 @@ impl Drive {
             .collect();
         let awaited = lock(&self.awaited).clone();
         if still.is_empty() { awaited } else { format!("{awaited}; not ended: {}", still.join(", ")) }
-    }
-}
-
-struct AbortOnDrop(tokio::task::AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

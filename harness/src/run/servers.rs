@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long servers may outlive the client.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// All servers of a case, on its transport.
 pub(super) struct Servers {
@@ -79,9 +83,15 @@ impl Servers {
     }
 
     /// Ends them, and waits until all that they observed is recorded. Returns the servers' processes that had to be
-    /// killed.
+    /// killed: a server whose stdin has closed may be about to leave by itself, and has [`LINGER`] for it.
     pub(super) async fn shutdown(self) -> Vec<u32> {
         let mut killed = Vec::new();
+        let leaving = self.all.values().filter_map(|server| match server {
+            Server::Stdio(mock) => Some(mock.all_ended()),
+            Server::Http(_) => None,
+        });
+        // What has not left by then is killed below.
+        let _ = tokio::time::timeout(LINGER, futures_util::future::join_all(leaving)).await;
         for server in self.all.into_values() {
             match server {
                 Server::Stdio(mock) => killed.extend(mock.shutdown().await),
