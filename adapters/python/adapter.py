@@ -67,7 +67,8 @@ async def open_(params):
 
 async def call(params):
     async def report(progress, total, message):
-        event("progress", step=params["step"], progress=progress, total=total, message=message)
+        told = {"progress": progress, "total": total, "message": message}
+        event("progress", step=params["step"], **{key: value for key, value in told.items() if value is not None})
 
     session, timeout = chosen(params)[0], params.get("timeout_ms")
     with anyio.CancelScope() as running[params["step"]]:

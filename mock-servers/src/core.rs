@@ -21,7 +21,7 @@
 //! | `delay_ms` | both | the rule's later actions wait; other messages are served meanwhile |
 //! | `notify`, `request`, `progress`, `batch` | both | on the stream of the request at hand; without one (or with `on_get_stream`) on the GET stream, kept until one is opened |
 //! | `add_tool`, `remove_tool`, `add_resource`, `remove_prompt` | both | the model changes, silently |
-//! | `announce` | both | list_changed, on the GET stream if the endpoint offers one |
+//! | `announce` | both | list_changed, on the GET stream if the endpoint offers one, else on that of the request at hand |
 //! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
 //! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body` | HTTP | ignored over stdio, except that `stall` is `drop` there |
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |

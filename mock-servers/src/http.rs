@@ -119,6 +119,7 @@ impl HttpMock {
             connected: AtomicBool::new(false),
             state: Mutex::new(State { core, replies: HashMap::new(), closing: false }),
             closing: closing_seen,
+            runtime: tokio::runtime::Handle::current(),
         });
         let mut roles = vec![(endpoint, HttpRole::Mcp), (second, HttpRole::Other)];
         roles.extend(authorization.map(|(listener, _)| (listener, HttpRole::AuthorizationServer)));
@@ -175,6 +176,8 @@ struct Shared {
     connected: AtomicBool,
     state: Mutex<State>,
     closing: watch::Receiver<bool>,
+    /// Effects can come from a drop, where no runtime is at hand.
+    runtime: tokio::runtime::Handle,
 }
 
 struct State {
@@ -212,7 +215,7 @@ impl Shared {
                     continue;
                 }
                 Effect::Timer { id, after } => {
-                    tokio::spawn(wake(Arc::downgrade(self), self.closing.clone(), id, after));
+                    self.runtime.spawn(wake(Arc::downgrade(self), self.closing.clone(), id, after));
                     continue;
                 }
                 Effect::Respond { exchange, status, headers, body } => {

@@ -12,7 +12,7 @@ use sparring_wire::Revision;
 /// - `fail`: returns `isError: true` with a text block;
 /// - `image`, `audio`: one image or audio block (audio from 2025-03-26 on; text before);
 /// - `embedded-text`, `embedded-blob`: one embedded resource;
-/// - `blob-1mib`: one embedded resource with a blob of 1 MiB (1,048,576 bytes of [`bytes`]);
+/// - `blob-1mib`: one embedded resource with a blob of 1 MiB (1,048,576 bytes of [`bytes()`]);
 /// - `link`: one resource link (from 2025-06-18 on; text before);
 /// - `empty`: `content: []`;
 /// - `slow`: like `echo`; scripts hold or delay it;

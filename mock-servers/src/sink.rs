@@ -2,7 +2,8 @@
 
 use sparring_wire::transcript::What;
 
-/// Takes in what the mocks observe. Called from any thread, also from within a runtime: it must not block.
+/// Takes in what the mocks observe. Called from any thread, also from within a runtime: it must neither block
+/// nor call the mock.
 pub trait Sink: Send + Sync {
     /// `server` is the server's name, `incarnation` the process of a stdio server (from 1), `monotonic_us` the time of
     /// [`monotonic_us`] in the process that made the observation.

@@ -6,8 +6,8 @@
 //!
 //! # The side channel
 //!
-//! JSON Lines over TCP on 127.0.0.1. The child's first line is a [`Hello`] with the token of its configuration; the
-//! harness answers with a [`Welcome`]; every further line is a [`Report`]. Whoever loses the channel is to end: a mock
+//! JSON Lines over TCP on 127.0.0.1. The child's first line is a `Hello` with the token of its configuration; the
+//! harness answers with a `Welcome`; every further line is a `Report`. Whoever loses the channel is to end: a mock
 //! whose harness has died kills itself, whatever its script says.
 
 mod child;

@@ -239,3 +239,333 @@ async fn http_rules_are_kept() {
     assert_eq!(fixture.request(Method::DELETE).send().await.unwrap().status(), 200);
     assert_eq!(fixture.echo(2, "x").await.unwrap().status(), 404);
 }
+
+/// A raw connection to the endpoint, on which a call has been sent.
+async fn raw_call(fixture: &Fixture, id: i64) -> TcpStream {
+    let address = fixture.mock.origin().strip_prefix("http://").unwrap();
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let params = json!({"name": "echo", "arguments": {"text": "x"}, "_meta": {"progressToken": 1}});
+    let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: x\r\naccept: application/json, text/event-stream\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    socket
+}
+
+/// Reads until the end of the connection; the bytes, and whether it was reset.
+async fn read_out(mut socket: TcpStream) -> (String, bool) {
+    let mut bytes = Vec::new();
+    let reset = match socket.read_to_end(&mut bytes).await {
+        Ok(_) => false,
+        Err(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+            true
+        }
+    };
+    (String::from_utf8(bytes).unwrap(), reset)
+}
+
+fn call_rule(actions: Value) -> Value {
+    json!({"tools": ["echo"], "rules": [{"on": "tools/call", "nth": 1, "do": actions}]})
+}
+
+#[tokio::test]
+async fn a_reset_is_a_reset() {
+    let fixture = open(call_rule(json!(["reset"]))).await;
+    assert_eq!(read_out(raw_call(&fixture, 1).await).await, (String::new(), true));
+    // The server is there as before.
+    assert_eq!(text(&answer(fixture.echo(2, "x").await.unwrap()).await), "x");
+    let fixture = open(call_rule(json!([{"cut_stream": {"id": "e", "reset": true}}]))).await;
+    let (seen, reset) = read_out(raw_call(&fixture, 1).await).await;
+    assert!(seen.contains("id: e\ndata: \n\n") && reset, "{seen}");
+}
+
+#[tokio::test]
+async fn a_cut_stream_ends_and_is_resumed() {
+    let fixture =
+        open(call_rule(json!([{"cut_stream": {"id": "e", "retry_ms": 10, "resumable": true}}]))).await;
+    let cut = events(fixture.echo(1, "late").await.unwrap()).await;
+    let primer = SseEvent { id: Some("e".into()), retry: Some(10), data: Some(String::new()), event: None };
+    assert_eq!(cut, [primer]);
+    let resumed = fixture.get(Some("e")).await;
+    assert_eq!(text(&answer(resumed).await), "late");
+}
+
+#[tokio::test]
+async fn the_get_stream_is_live_and_its_end_is_seen() {
+    let mut fixture = start(
+        json!({"tools": ["echo"], "http": {"get_stream": true, "sessions": true, "event_ids": true}, "rules": [
+            {"on": "tools/call", "do": [{"announce": "tools"}]},
+        ]}),
+        Revision::V2025_11_25,
+    );
+    fixture.initialize().await;
+    let mut stream = fixture.get(None).await;
+    let mut reader = SseReader::new(1 << 20);
+    fixture.echo(1, "x").await.unwrap();
+    let first = next_event(&mut stream, &mut reader).await;
+    assert_eq!(message(&first)["method"], "notifications/tools/list_changed");
+    drop(stream);
+    fixture.log.wait(|w| matches!(w, What::StreamEnded { by: Party::Client, .. })).await;
+    // What happens meanwhile is delivered to who comes again.
+    fixture.echo(2, "x").await.unwrap();
+    let mut stream = fixture.get(first.id.as_deref()).await;
+    let second = next_event(&mut stream, &mut SseReader::new(1 << 20)).await;
+    assert_eq!(message(&second)["method"], "notifications/tools/list_changed");
+    assert_ne!(first.id, second.id);
+    // DELETE ends it.
+    assert_eq!(fixture.request(Method::DELETE).send().await.unwrap().status(), 200);
+    assert!(stream.chunk().await.unwrap().is_none());
+    assert_eq!(fixture.get(None).await.status(), 404);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_is_seen() {
+    // While the answer is awaited, and in the middle of a stream.
+    for actions in [json!(["stall"]), json!([{"progress": 1}, {"hold_until": {"on": "ping"}}])] {
+        let fixture = open(call_rule(actions)).await;
+        let socket = raw_call(&fixture, 1).await;
+        fixture.log.wait(|w| matches!(w, What::RuleFired { .. })).await;
+        drop(socket);
+        fixture.log.wait(|w| matches!(w, What::StreamEnded { exchange: 3, by: Party::Client })).await;
+        // The held answer has nowhere to go.
+        let ping = fixture.post(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await.unwrap();
+        assert_eq!(answer(ping).await["id"], 2);
+        fixture.mock.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn requests_of_the_server_are_answered_by_a_post_of_their_own() {
+    let fixture =
+        open(call_rule(json!([{"request": {"method": "ping"}}, {"hold_until": {"on": "response"}}]))).await;
+    let mut stream = fixture.echo(1, "x").await.unwrap();
+    let mut reader = SseReader::new(1 << 20);
+    let request = message(&next_event(&mut stream, &mut reader).await);
+    let answered = fixture.post(json!({"jsonrpc": "2.0", "id": request["id"], "result": {}})).await.unwrap();
+    assert_eq!(answered.status(), 202);
+    assert_eq!(text(&message(&next_event(&mut stream, &mut reader).await)), "x");
+    assert!(stream.chunk().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_expired_session_is_opened_anew() {
+    let mut fixture = open(json!({"tools": ["echo"], "http": {"sessions": true}, "rules": [
+        {"on": "tools/call", "nth": 1, "do": ["expire_session"]},
+    ]}))
+    .await;
+    let first = fixture.session.clone();
+    assert_eq!(fixture.echo(1, "x").await.unwrap().status(), 404);
+    assert_eq!(fixture.echo(2, "x").await.unwrap().status(), 404);
+    fixture.initialize().await;
+    assert!(fixture.session.is_some() && fixture.session != first);
+    assert_eq!(text(&answer(fixture.echo(3, "x").await.unwrap()).await), "x");
+}
+
+#[tokio::test]
+async fn bodies_are_sent_as_given_in_pieces() {
+    let body = "\u{feff}: hi\r\nevent: message\rdata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":$id,\"result\":$result}\n\n";
+    let fixture = open(call_rule(json!([{"raw_body": {"text": body, "split_every": 1}}]))).await;
+    let mut socket = raw_call(&fixture, 1).await;
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n0\r\n\r\n") {
+        assert_ne!(socket.read_buf(&mut bytes).await.unwrap(), 0);
+    }
+    let pieces = String::from_utf8_lossy(&bytes).matches("\r\n1\r\n").count();
+    assert!(pieces > body.len(), "each byte is a chunk: {pieces}");
+    let fixture = open(call_rule(json!([{"raw_body": {"text": body, "split_every": 5}}]))).await;
+    assert_eq!(text(&answer(fixture.echo(1, "whole").await.unwrap()).await), "whole");
+}
+
+#[tokio::test]
+async fn redirects_lead_to_the_other_origin_which_records_what_it_gets() {
+    let fixture = open(call_rule(json!([
+        {"status": {"code": 307, "headers": {"location": "{other}/elsewhere?x=1"}}},
+    ])))
+    .await;
+    let response = fixture.echo(1, "x").await.unwrap();
+    assert_eq!(response.status(), 307);
+    let location = response.headers()["location"].to_str().unwrap().to_owned();
+    assert_eq!(location, format!("{}/elsewhere?x=1", fixture.mock.other_origin()));
+    let secret =
+        fixture.client.post(location).header("authorization", "Bearer s").body("b").send().await.unwrap();
+    assert_eq!(secret.text().await.unwrap(), "{}");
+    let recorded = fixture.log.whats().into_iter().find_map(|what| match what {
+        What::HttpRequest(request) if request.role == HttpRole::Other => Some(request),
+        _ => None,
+    });
+    let request = recorded.unwrap();
+    assert_eq!(
+        (request.target.as_str(), request.body.as_str(), request.exchange),
+        ("/elsewhere?x=1", "b", 4)
+    );
+    assert!(request.headers.contains(&("authorization".into(), "Bearer s".into())));
+}
+
+#[tokio::test]
+async fn what_can_not_be_sent_is_a_fault_of_the_harness_and_no_panic() {
+    let fixture =
+        open(call_rule(json!([{"status": {"code": 200, "headers": {"bad name": "x", "good": "a\nb"}}}])))
+            .await;
+    assert_eq!(fixture.echo(1, "x").await.unwrap().status(), 200);
+    let faults = fixture.log.whats().into_iter().filter(|w| matches!(w, What::HarnessError { .. }));
+    assert_eq!(faults.count(), 2);
+    let huge = vec![b' '; (16 << 20) + 1];
+    let request = fixture.request(Method::POST).header("content-type", "application/json").body(huge);
+    // Whether the answer gets through while the body is still on its way is a matter of luck.
+    if let Ok(response) = request.send().await {
+        assert_eq!(response.status(), 413);
+    }
+    fixture.log.wait(|w| matches!(w, What::HarnessError { message } if message.contains("larger"))).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_anybody() {
+    let fixture = open(json!({"tools": ["echo"], "http": {"get_stream": true}, "rules": [
+        {"on": "tools/call", "do": ["stall"]}, {"on": "ping", "do": [{"delay_ms": 3_600_000}]},
+    ]}))
+    .await;
+    let _stream = fixture.get(None).await;
+    let stalled = raw_call(&fixture, 1).await;
+    fixture.log.wait(|w| matches!(w, What::RuleFired { .. })).await;
+    let before = fixture.log.whats().len();
+    fixture.mock.shutdown().await;
+    read_out(stalled).await;
+    assert_eq!(fixture.log.whats().len(), before, "nothing is blamed on the client");
+}
+
+#[tokio::test]
+async fn start_fires_once_and_connections_are_counted() {
+    let server = json!({"tools": ["echo"], "rules": [{"on": "start", "do": []}]});
+    let fixture = open(server).await;
+    for id in 1..=2 {
+        raw_call(&fixture, id).await.read_u8().await.unwrap();
+    }
+    let whats = fixture.log.whats();
+    assert_eq!(whats.iter().filter(|w| matches!(w, What::RuleFired { .. })).count(), 1);
+    let numbers: Vec<(u64, u64)> = whats
+        .iter()
+        .filter_map(|what| match what {
+            What::HttpRequest(request) => Some((request.exchange, request.connection)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(numbers, [(1, 1), (2, 1), (3, 2), (4, 3)]);
+}
+
+/// The query of a URL, decoded.
+fn query(url: &str) -> std::collections::HashMap<String, String> {
+    url::Url::parse(url).unwrap().query_pairs().into_owned().collect()
+}
+
+fn form(pairs: &[(&str, &str)]) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+/// From the 401 to a token, by the metadata; returns the token.
+async fn authorize(fixture: &Fixture, revision: Revision) -> String {
+    use base64::Engine;
+    use sha2::Digest;
+    let get = async |url: String| -> Value {
+        let response = fixture.client.get(&url).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{url}");
+        serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
+    };
+    let refused =
+        fixture.post(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})).await.unwrap();
+    assert_eq!(refused.status(), 401);
+    let issuer = if revision >= Revision::V2025_06_18 {
+        let challenge = refused.headers()["www-authenticate"].to_str().unwrap().to_owned();
+        let metadata = challenge.split('"').find(|part| part.starts_with("http")).unwrap();
+        let metadata = get(metadata.to_owned()).await;
+        assert_eq!(metadata["resource"], fixture.mock.url());
+        metadata["authorization_servers"][0].as_str().unwrap().trim_end_matches('/').to_owned()
+    } else {
+        fixture.mock.origin().to_owned()
+    };
+    let server = get(format!("{issuer}/.well-known/oauth-authorization-server")).await;
+    let endpoint = |name: &str| server[name].as_str().unwrap().to_owned();
+    let redirect = "http://127.0.0.1:9/callback";
+    let registration =
+        json!({"redirect_uris": [redirect], "token_endpoint_auth_method": "none", "client_name": "c"});
+    let registered = fixture
+        .client
+        .post(endpoint("registration_endpoint"))
+        .header("content-type", "application/json")
+        .body(registration.to_string())
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(registered.status(), 201);
+    let registered: Value = serde_json::from_slice(&registered.bytes().await.unwrap()).unwrap();
+    let client_id = registered["client_id"].as_str().unwrap();
+    let verifier = "v".repeat(43);
+    let challenge = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(&verifier));
+    let resource = fixture.mock.url();
+    let asked = form(&[
+        ("response_type", "code"),
+        ("client_id", client_id),
+        ("redirect_uri", redirect),
+        ("state", "s"),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+        ("resource", resource),
+    ]);
+    let redirected =
+        fixture.client.get(format!("{}?{asked}", endpoint("authorization_endpoint"))).send().await.unwrap();
+    assert_eq!(redirected.status(), 302);
+    let back = query(redirected.headers()["location"].to_str().unwrap());
+    assert_eq!(back["state"], "s");
+    let body = form(&[
+        ("grant_type", "authorization_code"),
+        ("code", &back["code"]),
+        ("redirect_uri", redirect),
+        ("client_id", client_id),
+        ("code_verifier", &verifier),
+        ("resource", resource),
+    ]);
+    let token = fixture
+        .client
+        .post(endpoint("token_endpoint"))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(body)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(token.status(), 200);
+    let token: Value = serde_json::from_slice(&token.bytes().await.unwrap()).unwrap();
+    token["access_token"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn from_401_to_a_token_to_an_answer() {
+    for revision in [Revision::V2025_03_26, Revision::V2025_11_25] {
+        let mut fixture = start(json!({"tools": ["echo"], "auth": {}}), revision);
+        assert_ne!(fixture.mock.authorization_origin(), Some(fixture.mock.origin()));
+        let token = authorize(&fixture, revision).await;
+        let mut headers = reqwest::header::HeaderMap::new();
+        headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+        fixture.client = Client::builder().no_proxy().default_headers(headers).build().unwrap();
+        if revision < Revision::V2025_11_25 {
+            let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+            let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+            assert_eq!(fixture.post(message).await.unwrap().status(), 200);
+        } else {
+            fixture.initialize().await;
+        }
+        assert_eq!(text(&answer(fixture.echo(1, "in").await.unwrap()).await), "in");
+        let roles: std::collections::HashSet<String> = fixture
+            .log
+            .whats()
+            .iter()
+            .filter_map(|what| match what {
+                What::HttpRequest(request) => Some(format!("{:?}", request.role)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(roles.contains("AuthorizationServer"), revision >= Revision::V2025_06_18);
+        fixture.mock.shutdown().await;
+    }
+}

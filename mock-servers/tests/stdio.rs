@@ -1,6 +1,6 @@
 //! The stdio shell, with real processes: this very executable, executed again.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use sparring_mock_servers::script::ServerScript;
 use sparring_mock_servers::sink::Sink;
 use sparring_mock_servers::stdio::{StdioMock, StdioSpec, run_if_mock};
 use sparring_wire::Revision;
-use sparring_wire::transcript::{Direction, LineSeen, What};
+use sparring_wire::transcript::{Direction, LineSeen, Party, What};
 use std::os::fd::AsRawFd;
 use std::process::{ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Notify;
 
@@ -21,12 +21,33 @@ fn main() -> ExitCode {
     if let Some(code) = run_if_mock() {
         return code;
     }
+    if let Some(dir) = std::env::args().skip_while(|a| a != HARNESS).nth(1) {
+        return harness(dir.as_ref());
+    }
     macro_rules! trials {
         ($($name:ident),* $(,)?) => {
             vec![$(Trial::test(stringify!($name), || run($name))),*]
         };
     }
-    let trials = trials![a_call_is_answered_and_everything_is_reported, the_process_describes_itself,];
+    let trials = trials![
+        a_call_is_answered_and_everything_is_reported,
+        the_process_describes_itself,
+        each_process_has_its_number,
+        exits_and_deaths_are_reported_before_they_happen,
+        polite_signals_end_it_with_their_codes,
+        what_ignores_everything_is_killed_at_shutdown,
+        a_mock_without_its_harness_ends,
+        a_killed_harness_leaves_no_process,
+        a_grandchild_outlives_the_server_and_is_known,
+        the_end_of_stdout_is_seen_from_both_sides,
+        a_flood_blocks_until_it_is_read_but_not_the_signal,
+        a_server_that_stops_reading_sees_nothing_more,
+        a_delayed_start_can_be_ended,
+        odd_lines_are_reported_as_they_are,
+        held_answers_come_late_and_in_pieces,
+        strangers_are_not_listened_to,
+        a_mock_that_can_not_start_says_so,
+    ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -240,4 +261,383 @@ async fn the_process_describes_itself() {
     assert_eq!(fixture.mock.pids(), [pid]);
     client.close().await;
     fixture.end().await;
+}
+
+async fn each_process_has_its_number() {
+    let fixture = fixture(
+        json!({"tools": ["echo"], "rules": [{"on": "tools/call", "incarnation": 2, "do": [{"exit": 9}]}]}),
+    );
+    for code in [0, 9] {
+        let mut client = fixture.spawn();
+        client.initialize().await;
+        client.echo(1, "x").await;
+        client.line().await;
+        assert_eq!(client.close().await.code(), Some(code));
+        fixture.mock.all_ended().await;
+    }
+    assert_eq!(fixture.mock.incarnations(), 2);
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    let ended: Vec<Option<u32>> = log
+        .events
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|(_, _, what)| matches!(what, What::ProcessEnded { .. }))
+        .map(|(incarnation, _, _)| *incarnation)
+        .collect();
+    assert_eq!(ended, [Some(1), Some(2)]);
+}
+
+async fn exits_and_deaths_are_reported_before_they_happen() {
+    use nix::sys::signal::Signal;
+    for (action, code, signal) in [
+        (json!({"exit": 3}), Some(3), None),
+        (json!({"die": "SIGKILL"}), None, Some(Signal::SIGKILL)),
+        (json!({"die": "SIGSEGV"}), None, Some(Signal::SIGSEGV)),
+        (json!({"die": "SIGTERM"}), None, Some(Signal::SIGTERM)),
+        (json!({"die": "SIGABRT"}), None, Some(Signal::SIGABRT)),
+    ] {
+        let fixture = fixture(json!({"rules": [{"on": "initialize", "do": [action]}]}));
+        let mut client = fixture.spawn();
+        client.send(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})).await;
+        let status = client.child.wait().await.unwrap();
+        assert_eq!(status.code(), code);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), signal.map(|s| s as i32));
+        let log = Arc::clone(&fixture.log);
+        assert_eq!(fixture.end().await, [0_u32; 0]);
+        let exiting = What::ProcessExiting { code, signal: signal.map(|s| s.as_str().to_owned()) };
+        let whats = log.whats();
+        assert!(whats.contains(&exiting), "{whats:?}");
+        assert!(matches!(whats.last(), Some(What::ProcessEnded { .. })));
+    }
+}
+
+fn signal(client: &Client, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(client.child.id().unwrap().try_into().unwrap());
+    nix::sys::signal::kill(pid, signal).unwrap();
+}
+
+async fn polite_signals_end_it_with_their_codes() {
+    use nix::sys::signal::Signal;
+    for (sent, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
+        let fixture = fixture(json!({}));
+        let mut client = fixture.spawn();
+        client.initialize().await;
+        signal(&client, sent);
+        assert_eq!(client.child.wait().await.unwrap().code(), Some(code));
+        let log = Arc::clone(&fixture.log);
+        fixture.end().await;
+        let whats = log.whats();
+        let position = |wanted: &What| whats.iter().position(|w| w == wanted).expect("it is reported");
+        let received = position(&What::SignalReceived { signal: sent.as_str().to_owned() });
+        // Lines that were on their way may be reported in between.
+        assert!(received < position(&What::ProcessExiting { code: Some(code), signal: None }));
+    }
+    // By a rule, with a delay.
+    let fixture = fixture(
+        json!({"rules": [{"on": "sigterm", "do": [{"stdout": "bye"}, {"delay_ms": 1}, {"exit": 5}]}]}),
+    );
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    signal(&client, Signal::SIGTERM);
+    assert_eq!(client.line().await, "bye\n");
+    assert_eq!(client.child.wait().await.unwrap().code(), Some(5));
+    fixture.end().await;
+}
+
+async fn what_ignores_everything_is_killed_at_shutdown() {
+    let fixture = fixture(json!({"process": {"ignore_eof": true, "ignore_sigterm": true}}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.stdin = None;
+    fixture.log.wait(|w| (*w == What::StdinClosed).then_some(())).await;
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    fixture.log.wait(|w| matches!(w, What::SignalReceived { .. }).then_some(())).await;
+    let pid = client.child.id().unwrap();
+    assert_eq!(fixture.mock.pids(), [pid]);
+    assert_eq!(fixture.mock.shutdown().await, [pid]);
+    let status = client.child.wait().await.unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+}
+
+async fn a_mock_without_its_harness_ends() {
+    let fixture = fixture(json!({"process": {"ignore_eof": true, "ignore_sigterm": true}, "rules": [
+        {"on": "initialize", "do": [{"stderr_bytes": 10_000_000}]},
+    ]}));
+    let mut client = fixture.spawn();
+    // It hangs in a write that nobody reads.
+    client.send(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})).await;
+    fixture.log.wait(|w| matches!(w, What::RuleFired { .. }).then_some(())).await;
+    drop(fixture);
+    let status = client.child.wait().await.unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+}
+
+/// The argument that makes this executable play a harness.
+const HARNESS: &str = "--play-harness";
+
+/// A harness with a stubborn mock, which inherits stdout; says their process ids and waits to be killed.
+fn harness(dir: &std::path::Path) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let log = Arc::new(Log::default());
+        let mock = StdioMock::prepare(StdioSpec {
+            name: "mock".into(),
+            script: serde_json::from_value(json!({
+                "process": {"ignore_eof": true, "ignore_sigterm": true, "grandchild": true},
+            }))
+            .unwrap(),
+            revision: Revision::V2025_06_18,
+            dir: dir.to_owned(),
+            seed: 1,
+            sink: Arc::clone(&log) as Arc<dyn Sink>,
+            program: None,
+        })
+        .unwrap();
+        let command = mock.command();
+        let _child = Command::new(&command[0]).args(&command[1..]).stdin(Stdio::null()).spawn().unwrap();
+        while mock.pids().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let line = serde_json::to_string(&mock.pids()).unwrap() + "\n";
+        tokio::io::stdout().write_all(line.as_bytes()).await.unwrap();
+        tokio::io::stdout().flush().await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    ExitCode::SUCCESS
+}
+
+/// Waits until a process that is no child of ours is gone, or at least dead.
+async fn gone(pid: u32) {
+    loop {
+        let stat = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().await.unwrap();
+        let state = String::from_utf8_lossy(&stat.stdout).trim().to_owned();
+        if state.is_empty() || state.starts_with('Z') {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn a_killed_harness_leaves_no_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut harness = Command::new(std::env::current_exe().unwrap())
+        .arg(HARNESS)
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(harness.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).await.unwrap();
+    let pids: Vec<u32> = serde_json::from_str(&line).unwrap();
+    assert_eq!(pids.len(), 2, "the mock and its grandchild");
+    harness.kill().await.unwrap();
+    // The mock holds the pipe as well: it ends only when both are gone.
+    stdout.read_to_string(&mut line).await.unwrap();
+    for pid in pids {
+        gone(pid).await;
+    }
+}
+
+async fn a_grandchild_outlives_the_server_and_is_known() {
+    let fixture = fixture(json!({"process": {"grandchild": true}}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    let grandchild = fixture
+        .log
+        .wait(|w| match w {
+            What::GrandchildStarted { pid } => Some(*pid),
+            _ => None,
+        })
+        .await;
+    let server = client.child.id().unwrap();
+    assert_eq!(client.close().await.code(), Some(0));
+    // The pipes are closed although the grandchild lives.
+    assert_eq!(client.line().await, "");
+    fixture.log.wait(|w| (*w == What::ProcessEnded { pid: server }).then_some(())).await;
+    // It may have needed longer to connect than the whole conversation took.
+    while fixture.mock.pids().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(fixture.mock.pids(), [grandchild]);
+    let pid = nix::unistd::Pid::from_raw(grandchild.try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(fixture.mock.shutdown().await, [grandchild]);
+}
+
+async fn the_end_of_stdout_is_seen_from_both_sides() {
+    let server = fixture(json!({"rules": [{"on": "ping", "do": ["close_stdout"]}]}));
+    let mut client = server.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.line().await, "", "the pipe is closed");
+    client.send(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
+    server.log.wait(|w| matches!(w, What::Line(l) if l.text.contains(r#""id":2"#)).then_some(())).await;
+    assert_eq!(client.close().await.code(), Some(0));
+    server.mock.all_ended().await;
+    assert!(server.log.whats().contains(&What::StdoutClosed { by: Party::Server }));
+    server.end().await;
+
+    let fixture = fixture(json!({}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    let Client { mut child, mut stdin, stdout } = client;
+    drop(stdout);
+    // A process that another test is just forking may hold the pipe for a moment longer.
+    let closed = || fixture.log.whats().contains(&What::StdoutClosed { by: Party::Client });
+    let mut id = 0;
+    while !closed() || id < 2 {
+        id += 1;
+        let ping = format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        stdin.as_mut().unwrap().write_all(ping.as_bytes()).await.unwrap();
+        let received = format!("\"id\":{id},\"method\":\"ping\"");
+        fixture.log.wait(|w| matches!(w, What::Line(l) if l.text.contains(&received)).then_some(())).await;
+    }
+    drop(stdin);
+    assert_eq!(child.wait().await.unwrap().code(), Some(0));
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    let closed = log.whats().into_iter().filter(|w| *w == What::StdoutClosed { by: Party::Client });
+    assert_eq!(closed.count(), 1);
+}
+
+async fn a_flood_blocks_until_it_is_read_but_not_the_signal() {
+    const BYTES: u64 = 1_000_000;
+    let server = json!({"rules": [{"on": "ping", "do": [{"stderr_bytes": BYTES}]}]});
+    let drained = fixture(server.clone());
+    let mut client = drained.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    let mut stderr = client.child.stderr.take().unwrap();
+    let mut noise = vec![0; usize::try_from(BYTES).unwrap()];
+    stderr.read_exact(&mut noise).await.unwrap();
+    assert!(noise.iter().all(|b| b.is_ascii_graphic() || matches!(b, b' ' | b'\n')));
+    assert_eq!(client.receive().await["id"], 1);
+    client.close().await;
+    drained.mock.all_ended().await;
+    assert!(drained.log.whats().contains(&What::Stderr { bytes: BYTES }));
+    drained.end().await;
+
+    let stuck = fixture(server);
+    let mut client = stuck.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    stuck.log.wait(|w| matches!(w, What::RuleFired { .. }).then_some(())).await;
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(client.child.wait().await.unwrap().code(), Some(143));
+    let log = Arc::clone(&stuck.log);
+    stuck.end().await;
+    assert!(!log.whats().contains(&What::Stderr { bytes: BYTES }), "it was not written");
+}
+
+async fn a_server_that_stops_reading_sees_nothing_more() {
+    let fixture = fixture(json!({"rules": [{"on": "ping", "do": ["stop_reading"]}]}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.receive().await["id"], 1);
+    // More than a pipe holds: the write never ends.
+    let mut stdin = client.stdin.take().unwrap();
+    let long = vec![b'x'; 1 << 20];
+    tokio::select! {
+        // It may also fail, once the process is gone.
+        Ok(()) = stdin.write_all(&long) => unreachable!("somebody reads"),
+        () = async {
+            signal(&client, nix::sys::signal::Signal::SIGTERM);
+            assert_eq!(client.child.wait().await.unwrap().code(), Some(143));
+        } => {}
+    }
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    let received =
+        log.whats().into_iter().filter(|w| matches!(w, What::Line(l) if l.direction == Direction::Received));
+    assert_eq!(received.count(), 3);
+}
+
+async fn a_delayed_start_can_be_ended() {
+    let fixture = fixture(json!({"process": {"start_delay_ms": 3_600_000}}));
+    let mut client = fixture.spawn();
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    fixture.log.wait(|w| matches!(w, What::ProcessStarted(_)).then_some(())).await;
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(client.child.wait().await.unwrap().code(), Some(143));
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    assert!(!log.whats().iter().any(|w| matches!(w, What::Line(_))), "nothing was read");
+}
+
+async fn odd_lines_are_reported_as_they_are() {
+    let fixture = fixture(json!({}));
+    let mut client = fixture.spawn();
+    let stdin = client.stdin.as_mut().unwrap();
+    stdin.write_all(b"a\xff\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\nrest").await.unwrap();
+    assert_eq!(client.receive().await["id"], 1);
+    assert_eq!(client.close().await.code(), Some(0));
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    let seen: Vec<(bool, bool, bool)> = log
+        .whats()
+        .into_iter()
+        .filter_map(|what| match what {
+            What::Line(l) if l.direction == Direction::Received => {
+                Some((l.invalid_utf8, l.carriage_return, l.unterminated))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(seen, [(true, false, false), (false, true, false), (false, false, true)]);
+}
+
+async fn held_answers_come_late_and_in_pieces() {
+    let fixture = fixture(json!({"tools": ["echo"], "rules": [
+        {"on": "tools/call", "nth": 1, "do": [{"delay_ms": 20}, {"split_every": 3}]},
+        {"on": "tools/call", "nth": 2, "do": [{"stdout": "noise"}, {"merge_next": 1}]},
+    ]}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.echo(1, "a").await;
+    assert_eq!(client.receive().await["id"], 1);
+    for id in 2..=3 {
+        client.echo(id, "b").await;
+    }
+    assert_eq!(client.line().await, "noise\n");
+    for id in 2..=3 {
+        assert_eq!(client.receive().await["id"], id);
+    }
+    client.close().await;
+    fixture.mock.all_ended().await;
+    assert_eq!(
+        fixture.log.sent().iter().map(|l| l.scripted_fault).collect::<Vec<_>>(),
+        [false, false, true, false, false]
+    );
+    fixture.end().await;
+}
+
+async fn strangers_are_not_listened_to() {
+    let fixture = fixture(json!({}));
+    let config: Value = serde_json::from_slice(&std::fs::read(&fixture.mock.command()[2]).unwrap()).unwrap();
+    let address = config["address"].as_str().unwrap();
+    for hello in [r#"{"token":"wrong","pid":1,"grandchild_of":null}"#, "rubbish"] {
+        let mut stranger = tokio::net::TcpStream::connect(address).await.unwrap();
+        stranger.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
+        assert_eq!(stranger.read(&mut [0; 8]).await.unwrap_or(0), 0, "turned away");
+    }
+    // One that says nothing does not hold up the end.
+    let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
+    assert_eq!(fixture.mock.shutdown().await, [0_u32; 0]);
+    assert_eq!(fixture.log.whats(), []);
+}
+
+async fn a_mock_that_can_not_start_says_so() {
+    let fixture = fixture(json!({}));
+    let command = fixture.mock.command();
+    std::fs::remove_file(&command[2]).unwrap();
+    let client = fixture.spawn();
+    let output = client.child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(70));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("sparring mock server: "));
+    assert_eq!(fixture.end().await, [0_u32; 0]);
 }

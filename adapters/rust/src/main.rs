@@ -100,7 +100,7 @@ async fn call(params: &Value) -> Result<Value, Failed> {
     let handle = peer.send_cancellable_request(CallToolRequest::new(request).into(), options).await?;
     let (id, token) = (handle.id.clone(), handle.progress_token.clone());
     if params["progress"] == true {
-        state().progress.insert(token.clone(), step.clone());
+        state().progress.insert(token, step.clone()); // for good: some may come late
     }
     let result = tokio::select! {
         result = handle.await_response() => result,
@@ -110,7 +110,6 @@ async fn call(params: &Value) -> Result<Value, Failed> {
         }
     };
     state().running.remove(&step);
-    state().progress.remove(&token);
     match result? {
         ServerResult::CallToolResult(result) => plain(result),
         ServerResult::EmptyResult(_) => plain(CallToolResult::default()), // as the SDK's `call_tool` does

@@ -82,11 +82,11 @@ impl ClientHandler for Handler {
         Ok(ListRootsResult::new(state().roots.iter().map(Root::new).collect()))
     }
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        if let Some(step) = state().progress.get(&params.progress_token) {
-            event(
-                "progress",
-                json!({ "step": step, "progress": params.progress, "total": params.total, "message": params.message }),
-            );
+        let step = state().progress.get(&params.progress_token).cloned();
+        if let (Some(step), Ok(mut told)) = (step, read::<Map<_, _>>(json!(params))) {
+            told.retain(|key, _| ["progress", "total", "message"].contains(&key.as_str()));
+            told.insert("step".to_owned(), json!(step));
+            event("progress", told.into());
         }
     }
     async fn on_logging_message(

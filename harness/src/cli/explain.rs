@@ -72,6 +72,10 @@ fn explain_requirement(text: &mut String, requirement: &Requirement) {
 
 fn judged_by(text: &mut String, scenarios: &[Arc<Scenario>], id: &str) {
     let mut none = true;
+    for monitor in monitors().iter().filter(|m| m.requirements.contains(&id)) {
+        none = false;
+        let _ = writeln!(text, "  monitor     {}", monitor.id);
+    }
     for scenario in scenarios {
         for check in scenario
             .judge
@@ -89,6 +93,15 @@ fn judged_by(text: &mut String, scenarios: &[Arc<Scenario>], id: &str) {
 
 fn explain_monitor(text: &mut String, monitor: &Monitor) {
     let _ = writeln!(text, "{}\n  a monitor: it looks at every transcript\n", monitor.id);
+    let _ = writeln!(text, "  expected      {}", monitor.expected);
+    if !monitor.prerequisite.is_empty() {
+        let _ = writeln!(text, "  needs         {}", monitor.prerequisite);
+    }
+    let _ = writeln!(text, "  rests on      {}", monitor.requirements.join(", "));
+    let _ = writeln!(text, "  killed by     {}\n", monitor.killed_by.join(", "));
+    for requirement in monitor.requirements.iter().filter_map(|id| catalogue::requirement(id)) {
+        explain_requirement(text, requirement);
+    }
 }
 
 fn explain_check(text: &mut String, check: &Check) {

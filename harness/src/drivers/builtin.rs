@@ -208,7 +208,7 @@ impl Reference {
             Op::SetRoots(set) => {
                 let host = self.host()?;
                 for connection in host.servers().iter().filter_map(|name| host.connection(name)) {
-                    connection.set_roots(roots(&set.roots));
+                    connection.set_roots(roots(&set.roots)).await;
                 }
                 Ok(json!({}))
             }
@@ -327,18 +327,14 @@ impl Reference {
         lock(&self.listeners).spawn(async move {
             while let Some(event) = events.next().await {
                 let (method, params) = match event {
-                    Event::ListChanged(ListKind::Tools) => {
-                        ("notifications/tools/list_changed".to_owned(), json!({}))
-                    }
-                    Event::ListChanged(ListKind::Prompts) => {
-                        ("notifications/prompts/list_changed".to_owned(), json!({}))
-                    }
-                    Event::ListChanged(_) => ("notifications/resources/list_changed".to_owned(), json!({})),
-                    Event::Log(params) => ("notifications/message".to_owned(), params),
-                    Event::ResourceUpdated { uri } => {
-                        ("notifications/resources/updated".to_owned(), json!({ "uri": uri }))
-                    }
+                    Event::Notification { method, params } if params.is_null() => (method, json!({})),
                     Event::Notification { method, params } => (method, params),
+                    // What follows from a notification was reported with it.
+                    Event::ListChanged(_)
+                    | Event::Log(_)
+                    | Event::ResourceUpdated { .. }
+                    | Event::ElicitationComplete { .. }
+                    | Event::Progress { .. } => continue,
                     other => {
                         report.driver_event("log", json!({ "text": format!("{server}: {other:?}") }));
                         continue;

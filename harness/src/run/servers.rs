@@ -3,7 +3,6 @@
 use super::recorder::Recorder;
 use crate::driver::Target;
 use crate::plan::Case;
-use futures_util::future::join_all;
 use sparring_mock_servers::http::{HttpMock, HttpSpec, Numbers};
 use sparring_mock_servers::sink::Sink;
 use sparring_mock_servers::stdio::{StdioMock, StdioSpec};
@@ -14,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long servers' processes may outlive the client.
-const LINGER: Duration = Duration::from_secs(1);
+/// How long servers may outlive the client.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// All servers of a case, on its transport.
 pub(super) struct Servers {
@@ -83,17 +82,16 @@ impl Servers {
         self.all.iter().map(|(name, server)| (name.clone(), target(server))).collect()
     }
 
-    /// Ends them, and waits until all that they observed is recorded. Processes that see their stdin closed get a
-    /// moment to leave by themselves, as a client in this process may just have closed it without waiting. Returns
-    /// those that had to be killed.
+    /// Ends them, and waits until all that they observed is recorded. Returns the servers' processes that had to be
+    /// killed: a server whose stdin has closed may be about to leave by itself, and has [`LINGER`] for it.
     pub(super) async fn shutdown(self) -> Vec<u32> {
+        let mut killed = Vec::new();
         let leaving = self.all.values().filter_map(|server| match server {
             Server::Stdio(mock) => Some(mock.all_ended()),
             Server::Http(_) => None,
         });
-        // Who does not leave in time is killed below.
-        let _ = tokio::time::timeout(LINGER, join_all(leaving)).await;
-        let mut killed = Vec::new();
+        // What has not left by then is killed below.
+        let _ = tokio::time::timeout(LINGER, futures_util::future::join_all(leaving)).await;
         for server in self.all.into_values() {
             match server {
                 Server::Stdio(mock) => killed.extend(mock.shutdown().await),

@@ -164,8 +164,10 @@ impl ServerCore {
         };
         match verb {
             Some(verb) if self.is_endpoint(&request) => {
-                let pending = match jsonrpc::inspect(&request.body).envelope {
-                    Envelope::Request { id: Some(id), method, params } if verb == HttpVerb::Post => {
+                let pending = self.script.rules.iter().any(|rule| rule.on == Trigger::Http(verb));
+                let pending = pending.then(|| jsonrpc::inspect(&request.body).envelope);
+                let pending = match pending {
+                    Some(Envelope::Request { id: Some(id), method, params }) if verb == HttpVerb::Post => {
                         Some(super::Pending { id, method, params, premature: false })
                     }
                     _ => None,

@@ -217,6 +217,19 @@ fn on_call(actions: Value) -> Value {
     json!({"tools": ["echo"], "rules": [{"on": "tools/call", "do": actions}]})
 }
 
+#[test]
+fn the_table_lists_each_word() {
+    let words =
+        |error: String| -> Vec<String> { error.split('`').skip(3).step_by(2).map(str::to_owned).collect() };
+    let actions = words(serde_json::from_str::<Action>("\"?\"").unwrap_err().to_string());
+    assert!(actions.len() > 30, "{actions:?}");
+    let table: String = include_str!("../core.rs").lines().take_while(|l| l.starts_with("//!")).collect();
+    for word in actions {
+        assert!(table.contains(&format!("`{word}`")), "{word}");
+        assert!(include_str!("tests.rs").contains(&format!("\"{word}\"")), "no test uses {word}");
+    }
+}
+
 // ---- answers ----
 
 #[test]
