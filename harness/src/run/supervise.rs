@@ -235,23 +235,32 @@ impl Watch {
 
     /// Gives what is left time to leave by itself (a server sees its stdin close), then ends it.
     fn until_none_left(&mut self, linger: Duration) -> Vec<(u32, String)> {
-        let grace = if self.hasty { Duration::ZERO } else { linger };
-        // Where orphans can't be adopted, only the list of processes knows of them.
-        let gone = self.wait(Some(grace), |watch, _| watch.none_left || watch.hasty) && self.none_left;
-        if gone && platform::descendants(self.pid).is_empty() {
+        if !self.hasty && self.settle(linger) {
             return Vec::new();
         }
         let escaped = platform::descendants(self.pid);
         self.end_all(Force::Ask);
-        if !self.wait(Some(LEFTOVERS_ASKED), |watch, _| watch.none_left) || !self.all_gone() {
+        if !self.settle(LEFTOVERS_ASKED) {
             let until = Instant::now() + LEFTOVERS_KILLED;
             while !self.all_gone() && Instant::now() < until {
                 // Again and again, since a process may have forked between the list and the signal.
                 self.end_all(Force::Kill);
-                self.wait(Some(Duration::from_millis(10)), |watch, _| watch.none_left);
+                self.settle(Duration::from_millis(10));
             }
         }
         escaped.into_iter().map(|process| (process.pid, process.command)).collect()
+    }
+
+    /// Waits, at most for `limit`, until nothing is left; gives up if the harness is lost meanwhile.
+    fn settle(&mut self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let hasty = self.hasty;
+        self.wait(Some(limit), |watch, _| watch.none_left || watch.hasty != hasty);
+        // Where orphans can't be adopted no event tells of their end, only the list of processes does.
+        while self.none_left && !self.all_gone() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.all_gone()
     }
 
     fn all_gone(&self) -> bool {
