@@ -21,12 +21,22 @@ pub(super) fn explain(id: &str) -> Result<u8, Trouble> {
     } else if let Some(monitor) = monitors().iter().find(|m| m.id == id) {
         explain_monitor(&mut text, monitor);
     } else if let Some(scenario) = scenarios.iter().find(|s| s.scenario == id) {
-        let _ = writeln!(text, "{id}\n  a scenario, version {}\n\n  {}\n", scenario.version, scenario.about.trim());
+        let _ = writeln!(
+            text,
+            "{id}\n  a scenario, version {}\n\n  {}\n",
+            scenario.version,
+            scenario.about.trim()
+        );
         for check in &scenario.judge {
             explain_check(&mut text, check);
         }
     } else if let Some((scenario, check)) = find_check(&scenarios, id) {
-        let _ = writeln!(text, "{id}\n  a check of the scenario {}: {}\n", scenario.scenario, scenario.about.trim());
+        let _ = writeln!(
+            text,
+            "{id}\n  a check of the scenario {}: {}\n",
+            scenario.scenario,
+            scenario.about.trim()
+        );
         explain_check(&mut text, check);
     } else {
         let known = catalogue::requirements()
@@ -67,7 +77,11 @@ fn judged_by(text: &mut String, scenarios: &[Arc<Scenario>], id: &str) {
         let _ = writeln!(text, "  monitor     {}", monitor.id);
     }
     for scenario in scenarios {
-        for check in scenario.judge.iter().filter(|c| [&c.requirement, &c.promise].into_iter().flatten().any(|i| i == id)) {
+        for check in scenario
+            .judge
+            .iter()
+            .filter(|c| [&c.requirement, &c.promise].into_iter().flatten().any(|i| i == id))
+        {
             none = false;
             let _ = writeln!(text, "  check       {}/{}", scenario.scenario, check.check);
         }
@@ -92,7 +106,9 @@ fn explain_monitor(text: &mut String, monitor: &Monitor) {
 
 fn explain_check(text: &mut String, check: &Check) {
     let id = check.requirement.as_deref().or(check.promise.as_deref()).unwrap_or_default();
-    let says = catalogue::requirement(id).map(|r| r.text.as_str()).or(catalogue::promise(id).map(|p| p.text.as_str()));
+    let says = catalogue::requirement(id)
+        .map(|r| r.text.as_str())
+        .or(catalogue::promise(id).map(|p| p.text.as_str()));
     let _ = writeln!(text, "  {}", check.check);
     if let Some(about) = &check.about {
         let _ = writeln!(text, "    {}", about.trim());
