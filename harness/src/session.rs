@@ -83,7 +83,6 @@ impl Session {
         let (began, started) = (Instant::now(), chrono::Utc::now());
         let (seed, repeat, keeps) = (settings.seed, settings.repeat, settings.transcripts.is_some());
         let (skipped, to_run): (Vec<_>, Vec<_>) = planned.into_iter().partition(|p| p.skip.is_some());
-        let promises = self.profile.as_ref().map(Profile::promises_made);
         let session = Arc::clone(self);
         let outcome = schedule::run_all(
             to_run.into_iter().map(|p| p.case).collect(),
@@ -92,7 +91,7 @@ impl Session {
             settings,
             stop,
             move |job, run| {
-                let mut report = session.judge(&job.case, &run, promises.as_ref())?;
+                let mut report = session.judge(&job.case, &run)?;
                 if keeps {
                     report.transcript = Some(format!("{}.jsonl", schedule::file_name(&job.case.id)));
                 }
@@ -133,7 +132,7 @@ impl Session {
     }
 
     /// Judges a case that was run; `None` if there is nothing to judge, since the run was interrupted.
-    fn judge(&self, case: &Case, run: &CaseRun, promises: Option<&BTreeSet<String>>) -> Option<CaseReport> {
+    fn judge(&self, case: &Case, run: &CaseRun) -> Option<CaseReport> {
         if run.ending == Ending::Interrupted {
             return None;
         }
@@ -147,7 +146,7 @@ impl Session {
             scenario: &scenario,
             revision: case.revision,
             transport: case.transport,
-            promises,
+            profile: self.profile.as_ref(),
             floor: run.floor.map(|floor| judge::Floor { latest_us: floor.latest_us }),
         };
         let mut verdicts = judge::judge(&facts, &run.transcript);

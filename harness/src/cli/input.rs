@@ -9,7 +9,7 @@ use crate::session::Session;
 use sparring_reports::model::exit_code;
 use sparring_scenarios::diagnostic::Diagnostic;
 use sparring_scenarios::lint;
-use sparring_scenarios::load::{self, Loaded};
+use sparring_scenarios::load;
 use sparring_scenarios::profile::Profile;
 use sparring_scenarios::scenario::Scenario;
 use std::path::Path;
