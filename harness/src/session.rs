@@ -141,14 +141,12 @@ impl Session {
         } else {
             without_steps(&case.scenario)
         };
-        let promises =
-            self.profile.as_ref().map(|profile| profile.promises_for(&case.scenario, case.transport));
         let facts = Facts {
             case: &case.id,
             scenario: &scenario,
             revision: case.revision,
             transport: case.transport,
-            promises: promises.as_ref(),
+            profile: self.profile.as_ref(),
             floor: run.floor.map(|floor| judge::Floor { latest_us: floor.latest_us }),
         };
         let mut verdicts = judge::judge(&facts, &run.transcript);

@@ -1,18 +1,19 @@
 //! The checks of a scenario.
 
 use super::evidence::{evidence, line};
-use super::pattern::{describe, find, find_all, only_head, with_head_of};
+use super::pattern::{describe, find, find_all, occurrences, only_head, with_head_of};
 use super::view::View;
 use super::{Facts, against, basis_of, promise_basis};
 use sparring_reports::model::{Basis, Evidence, JudgeKind, JudgeReport, Level, Verdict};
 use sparring_scenarios::catalogue;
 use sparring_scenarios::op::Op;
 use sparring_scenarios::pattern::Pattern;
+use sparring_scenarios::profile::is_always_made;
 use sparring_scenarios::scenario::{
     Check, Count, Each, Scenario, Spacing, StepAction, StepExpectation, parse_revisions,
 };
 use sparring_wire::transcript::{Outcome, What};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// A lower bound of time is kept if it is missed by no more than this, in microseconds.
@@ -53,6 +54,9 @@ fn checks_for<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Check, Basi
     })
 }
 
+/// The label of the only step of a driver that runs the client as a whole.
+const WHOLE_STEP: &str = "client";
+
 /// How far the drive got.
 pub(crate) struct Drive {
     /// Every step ended as scripted.
@@ -66,12 +70,14 @@ impl Drive {
         let mut ended: HashMap<&str, (usize, &Outcome)> = HashMap::new();
         let mut started: HashMap<&str, usize> = HashMap::new();
         let mut stopped = None;
+        let mut whole = false;
         for (index, event) in view.events() {
             match &event.what {
                 What::StepEnded { step, outcome, .. } => {
                     ended.entry(step).or_insert((index, outcome));
                 }
-                What::StepStarted { step, .. } => {
+                What::StepStarted { step, op, .. } => {
+                    whole |= step == WHOLE_STEP && op == "run";
                     started.entry(step).or_insert(index);
                 }
                 What::Deadline { awaited } => {
@@ -85,54 +91,61 @@ impl Drive {
                 _ => {}
             }
         }
-        let labels = scenario.labels();
-        let awaited: HashSet<&str> = scenario
-            .drive
-            .iter()
-            .filter_map(|step| match &step.action {
-                StepAction::Op(op) => match &**op {
-                    Op::Await(of) => Some(of.step.as_str()),
-                    _ => None,
-                },
-                StepAction::WaitFor(_) => None,
+        let end = |label: &str| ended.get(label).copied();
+        let never_ended = |label: &str| {
+            stopped.clone().unwrap_or_else(|| match started.get(label) {
+                Some(index) => (format!("step `{label}` never ended"), Some(*index)),
+                None => (format!("step `{label}` was never started"), None),
             })
-            .collect();
-        for (step, label) in scenario.drive.iter().zip(&labels) {
-            let label = label.as_str();
-            // A wait that is not over shows as a deadline; the runner need not report one that is.
-            let StepAction::Op(op) = &step.action else {
-                if let Some((index, Outcome::Error { .. } | Outcome::Pending { .. })) = ended.get(label) {
-                    let why = format!("step `{label}` waited in vain");
-                    return Self { complete: false, broken: Some((why, Some(*index))) };
-                }
-                continue;
-            };
-            let found = ended.get(label).or_else(|| match &**op {
-                Op::Await(of) => ended.get(of.step.as_str()),
-                _ => None,
-            });
-            let broken = match found {
-                Some((index, outcome)) => {
-                    let as_scripted = match (outcome, step.expect) {
-                        (Outcome::Unsupported { .. }, _) => false,
-                        (Outcome::Ok { .. }, StepExpectation::Ok | StepExpectation::Any)
-                        | (Outcome::Error { .. }, StepExpectation::Error | StepExpectation::Any) => true,
-                        // Cancelled and abandoned steps end so; the scenario foresees it.
-                        (Outcome::Pending { .. }, _) => step.give_up_ms.is_some(),
-                        _ => false,
-                    };
-                    // Where a later step awaits it, that step says what is expected.
-                    let judged_later = step.background && awaited.contains(label);
-                    (!as_scripted && !judged_later)
-                        .then(|| (format!("step `{label}` ended otherwise than scripted"), Some(*index)))
-                }
-                None if step.background && started.contains_key(label) => None,
-                None => stopped.clone().or_else(|| {
-                    Some(match started.get(label) {
-                        Some(index) => (format!("step `{label}` never ended"), Some(*index)),
-                        None => (format!("step `{label}` was never started"), None),
-                    })
+        };
+        // A driver that runs the client as a whole has one step of its own.
+        if whole {
+            let broken = match end(WHOLE_STEP) {
+                Some((_, Outcome::Ok { .. })) => stopped,
+                Some((index, _)) => stopped.or_else(|| {
+                    Some(("the client's run ended otherwise than scripted".to_owned(), Some(index)))
                 }),
+                None => Some(never_ended(WHOLE_STEP)),
+            };
+            return Self { complete: broken.is_none(), broken };
+        }
+        let labels = scenario.labels();
+        let expected_of = |label: &str| {
+            labels.iter().zip(&scenario.drive).find(|(l, _)| *l == label).map(|(_, step)| step.expect)
+        };
+        for (label, step) in labels.iter().zip(&scenario.drive) {
+            let mut found = end(label);
+            let mut expect = step.expect;
+            match &step.action {
+                // Not reported at all: then something else says why.
+                StepAction::WaitFor(_) if found.is_none() && !started.contains_key(label.as_str()) => {
+                    continue;
+                }
+                StepAction::Op(op) => {
+                    if let Op::Await(awaited) = &**op {
+                        found = found.or_else(|| end(&awaited.step));
+                        if expect == StepExpectation::Ok {
+                            expect = expected_of(&awaited.step).unwrap_or(expect);
+                        }
+                    }
+                }
+                StepAction::WaitFor(_) => {}
+            }
+            // What becomes of a step in the background is for the step that awaits it.
+            if step.background && started.contains_key(label.as_str()) {
+                continue;
+            }
+            let broken = match found {
+                None => Some(never_ended(label)),
+                Some((_, Outcome::Pending { .. })) if step.give_up_ms.is_some() => None,
+                Some((index, Outcome::Pending { .. })) => Some(
+                    stopped.clone().unwrap_or_else(|| (format!("step `{label}` never ended"), Some(index))),
+                ),
+                Some((_, Outcome::Ok { .. })) if expect != StepExpectation::Error => None,
+                Some((_, Outcome::Error { .. })) if expect != StepExpectation::Ok => None,
+                Some((index, _)) => {
+                    Some((format!("step `{label}` ended otherwise than scripted"), Some(index)))
+                }
             };
             if broken.is_some() {
                 return Self { complete: false, broken };
@@ -195,10 +208,13 @@ fn judge(
         actual: Vec::new(),
     };
     if let Some(promise) = &check.promise {
-        let made = facts.promises.is_some_and(|promises| promises.contains(promise));
-        if !made && !promise.starts_with("driver.") {
+        let made = match facts.profile {
+            Some(profile) => profile.makes(promise, facts.transport),
+            None => is_always_made(promise),
+        };
+        if !made {
             report.verdict = Verdict::NotApplicable;
-            report.reason = Some(match facts.promises {
+            report.reason = Some(match facts.profile {
                 Some(_) => format!("the profile does not promise `{promise}`"),
                 None => format!("`{promise}` is promised by a profile only, and none was given"),
             });
@@ -386,19 +402,18 @@ impl Window<'_, '_> {
         }
     }
 
-    /// Why the absence of an event says nothing, if so.
+    /// Why the absence of an event says nothing, if so. Where `until` was not seen the window is the rest of the case,
+    /// which proves as much if the drive got to its end.
     fn unfinished(&self) -> Option<String> {
-        self.still_open().or_else(|| {
-            // A window that closed is over, however the drive went on.
-            let ends_with_the_case = self.range.end == self.view.len();
-            (ends_with_the_case && !self.drive.complete)
-                .then(|| format!("the drive did not get to its end: {}", self.drive.why(self.view)))
-        })
+        let ends_with_the_case = self.range.end == self.view.len();
+        (ends_with_the_case && !self.drive.complete)
+            .then(|| format!("the drive did not get to its end: {}", self.drive.why(self.view)))
     }
 
     fn count(&self, count: &Count) -> Part {
         let found: Vec<usize> = find_all(&count.of, self.view, self.range.clone(), self.after).collect();
-        let number = found.len();
+        let number: usize =
+            found.iter().map(|&index| occurrences(&count.of, self.view, index, self.after)).sum();
         let within = |bound: Option<u32>, outside: fn(usize, usize) -> bool| {
             bound.is_some_and(|bound| outside(number, usize::try_from(bound).unwrap_or(usize::MAX)))
         };
@@ -535,9 +550,9 @@ mod tests {
     use crate::judge::Floor;
     use crate::judge::testing::{self, Transcript, notification, request, result, transcript};
     use serde_json::{Value, json};
+    use sparring_scenarios::profile::Profile;
     use sparring_wire::transcript::FailureKind;
     use sparring_wire::{Revision, Transport};
-    use std::collections::BTreeSet;
 
     fn scenario(check: Value) -> Scenario {
         let mut check = check;
@@ -563,21 +578,21 @@ mod tests {
             scenario: &scenario,
             revision: Revision::V2025_11_25,
             transport: Transport::Stdio,
-            promises: None,
+            profile: None,
             floor: None,
         };
         change(&mut facts);
         checks(&facts, &View::of(&t.events)).pop()
     }
 
-    fn made_with(check: Value, promises: &BTreeSet<String>) -> JudgeReport {
+    fn made_with(check: Value, profile: &Profile) -> JudgeReport {
         let scenario = scenario(check);
         let facts = Facts {
             case: "a.b[2025-11-25,stdio]",
             scenario: &scenario,
             revision: Revision::V2025_11_25,
             transport: Transport::Stdio,
-            promises: Some(promises),
+            profile: Some(profile),
             floor: None,
         };
         checks(&facts, &View::of(&good().events)).remove(0)
@@ -624,7 +639,7 @@ mod tests {
             (json!({"after": init, "never": [ping]}), Pass),
             (json!({"after": init, "never": [call]}), Fail),
             (json!({"after": ping, "never": [call]}), NotTestable),
-            (json!({"after": init, "until": ping, "never": [{"request": "prompts/list"}]}), NotTestable),
+            (json!({"after": init, "until": ping, "never": [{"request": "prompts/list"}]}), Pass),
             (json!({"after": init, "until": call, "never": [call2]}), Pass),
             (json!({"count": {"of": call, "min": 2, "max": 2}}), Pass),
             (json!({"count": {"of": call, "max": 1}}), Fail),
@@ -692,9 +707,15 @@ mod tests {
         let not_made = report(check.clone(), &good());
         assert_eq!(not_made.verdict, Verdict::NotApplicable);
         assert!(not_made.reason.unwrap().contains("naming.max_len"));
-        let promises = BTreeSet::from(["naming.max_len".to_owned()]);
-        let made = made_with(check, &promises);
+        let profile = Profile::parse("p", "[naming]\nmax_len = 64\n").unwrap();
+        let made = made_with(check, &profile);
         assert_eq!((made.verdict, made.basis.level), (Verdict::Fail, Level::Promise));
+        let of_value = |value: &str| {
+            let check =
+                json!({"promise": format!("naming.max_len = {value}"), "expect": [{"request": "ping"}]});
+            made_with(check, &profile).verdict
+        };
+        assert_eq!((of_value("64"), of_value("48")), (Verdict::Fail, Verdict::NotApplicable));
         let always = json!({"promise": "driver.completes", "expect": [{"step": "call"}]});
         assert_eq!(report(always, &good()).verdict, Verdict::Pass);
     }
@@ -793,6 +814,7 @@ mod tests {
             ],
         }))
         .unwrap();
+        let transcript = || transcript().step_started("slow", "call", json!({}));
         let t = transcript().ok("cancel").failed("slow", FailureKind::Cancelled, "cancelled");
         assert!(Drive::of(&scenario, &View::of(&t.events)).complete);
         let t = transcript().ok("cancel").ok("slow");
@@ -800,6 +822,29 @@ mod tests {
         let t = transcript().ok("cancel").event(What::Deadline { awaited: "await".into() });
         let drive = Drive::of(&scenario, &View::of(&t.events));
         assert!(!drive.complete && drive.broken.unwrap().0.contains("deadline"));
+    }
+
+    #[test]
+    fn a_driver_that_runs_the_client_as_a_whole_has_one_step() {
+        let scenario = scenario(json!({"expect": [{"request": "ping"}]}));
+        let drive = |t: Transcript| Drive::of(&scenario, &View::of(&t.events));
+        assert_eq!(WHOLE_STEP, crate::run::case::WHOLE_STEP);
+        let begun = || transcript().step_started(WHOLE_STEP, "run", Value::Null);
+        assert!(drive(begun().ok("client")).complete);
+        assert!(!drive(begun().failed("client", FailureKind::Other, "exit code 1")).complete);
+        assert!(!drive(begun()).complete);
+    }
+
+    #[test]
+    fn members_of_a_batch_are_counted_one_by_one() {
+        let t = good().client(json!([request(3, "ping", Value::Null), request(4, "ping", Value::Null)]));
+        let count = |n: u32| json!({"count": {"of": {"request": "ping"}, "min": n, "max": n}});
+        assert_eq!(report(count(2), &t).verdict, Verdict::Pass);
+        assert_eq!(report(count(1), &t).verdict, Verdict::Fail);
+        let second = json!({"expect": [{"request": "ping", "nth": 2}]});
+        assert_eq!(report(second, &t).verdict, Verdict::Pass);
+        let third = json!({"expect": [{"request": "ping", "nth": 3}]});
+        assert_eq!(report(third, &t).verdict, Verdict::Fail);
     }
 
     #[test]

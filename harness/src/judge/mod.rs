@@ -25,10 +25,10 @@ pub use view::View;
 
 use sparring_reports::model::{Basis, BasisKind, JudgeReport, Level, Verdict};
 use sparring_scenarios::catalogue::{self, Requirement, RequirementLevel};
+use sparring_scenarios::profile::Profile;
 use sparring_scenarios::scenario::Scenario;
 use sparring_wire::transcript::{Event, What};
 use sparring_wire::{Revision, Transport};
-use std::collections::BTreeSet;
 
 /// What is known of a case besides its transcript.
 #[derive(Debug, Clone)]
@@ -41,8 +41,8 @@ pub struct Facts<'a> {
     pub revision: Revision,
     /// The transport.
     pub transport: Transport,
-    /// The promises that the client's profile makes; `None` without a profile. `driver.*` need not be among them.
-    pub promises: Option<&'a BTreeSet<String>>,
+    /// The client's profile, for the promises it makes.
+    pub profile: Option<&'a Profile>,
     /// How late the machine woke those who waited while the case ran, if measured.
     pub floor: Option<Floor>,
 }

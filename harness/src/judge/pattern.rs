@@ -38,8 +38,12 @@ impl<'v, 'a> Matching<'v, 'a> {
         let mut range = range.start..range.end.min(view.len());
         if let Some(nth) = pattern.nth {
             // Counted over the whole transcript, so at most this one event can match.
-            let nth = usize::try_from(nth).unwrap_or(usize::MAX).saturating_sub(1);
-            let only = (0..view.len()).filter(|&i| matches(pattern, view, i, after)).nth(nth);
+            let nth = usize::try_from(nth).unwrap_or(usize::MAX);
+            let mut seen = 0;
+            let only = (0..view.len()).find(|&index| {
+                seen += occurrences(pattern, view, index, after);
+                seen >= nth
+            });
             range = match only {
                 Some(only) if range.contains(&only) => only..only + 1,
                 _ => 0..0,
@@ -60,8 +64,15 @@ impl Iterator for Matching<'_, '_> {
 
 /// Whether the event at `index` is like the pattern, `nth` apart.
 pub fn matches(pattern: &Pattern, view: &View<'_>, index: usize, after: Option<usize>) -> bool {
-    let Some(event) = view.event(index) else { return false };
-    of_place(pattern, event) && head(pattern, view, index, event, after)
+    occurrences(pattern, view, index, after) > 0
+}
+
+/// How often the event at `index` is like the pattern, `nth` apart: a batch carries several messages.
+pub(crate) fn occurrences(pattern: &Pattern, view: &View<'_>, index: usize, after: Option<usize>) -> usize {
+    match view.event(index).filter(|event| of_place(pattern, event)) {
+        Some(event) => head(pattern, view, index, event, after),
+        None => 0,
+    }
 }
 
 fn of_place(pattern: &Pattern, event: &Event) -> bool {
@@ -84,15 +95,23 @@ fn message_head(pattern: &Pattern) -> Option<(&str, Kind)> {
     heads.into_iter().find_map(|(method, kind)| method.as_deref().map(|method| (method, kind)))
 }
 
-fn head(pattern: &Pattern, view: &View<'_>, index: usize, event: &Event, after: Option<usize>) -> bool {
-    if let Some((method, kind)) = message_head(pattern) {
-        return exchange(pattern, view, index)
-            && view.messages_of(index).iter().any(|message| {
-                kind(message)
-                    && (method == "*" || method_of(view, message) == Some(method))
-                    && message_like(pattern, view, message, after)
-            });
+fn head(pattern: &Pattern, view: &View<'_>, index: usize, event: &Event, after: Option<usize>) -> usize {
+    let Some((method, kind)) = message_head(pattern) else {
+        return usize::from(other_head(pattern, view, index, event, after));
+    };
+    if !exchange(pattern, view, index) {
+        return 0;
     }
+    let is_like = |message: &&Message| {
+        kind(message)
+            && (method == "*" || method_of(view, message) == Some(method))
+            && message_like(pattern, view, message, after)
+    };
+    view.messages_of(index).iter().filter(is_like).count()
+}
+
+/// The heads that are about an event as a whole.
+fn other_head(pattern: &Pattern, view: &View<'_>, index: usize, event: &Event, after: Option<usize>) -> bool {
     if let Some(method) = &pattern.http {
         let is_it = match (&event.what, pattern.status) {
             (What::HttpRequest(_), None) => true,
@@ -467,4 +486,172 @@ pub(crate) fn field_name(name: &str) -> String {
 
 fn short(value: &Value) -> String {
     super::evidence::truncate(&value.to_string(), 120)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::testing::{Transcript, error, http, notification, request, result, transcript};
+    use serde_json::json;
+    use sparring_wire::transcript::{FailureKind, Process};
+
+    /// One of each kind of event.
+    fn everything() -> Transcript {
+        http()
+            .post(request(1, "tools/call", json!({"name": "echo"})))
+            .stream()
+            .sse(1, request("s-1", "roots/list", Value::Null))
+            .header("mcp-session-id", "s-1")
+            .post(error("s-1", -32601))
+            .answer(202, Value::Null)
+            .sse(1, notification("notifications/message", json!({"level": "info"})))
+            .sse(1, result(1, json!({"content": []})))
+            .stream_ended(1, Party::Server)
+            .auth("POST", "/token?x=1", &[("grant_type", "refresh_token")])
+            .answer(400, json!({"error": "invalid_grant"}))
+            .event(What::ProcessStarted(Process::default()))
+            .event(What::SignalReceived { signal: "SIGTERM".into() })
+            .event(What::RuleFired { rule: "r".into() })
+            .event(What::DriverEvent { name: "progress".into(), data: json!({"progress": 1}) })
+            .failed("call", FailureKind::Timeout, "Took Too Long")
+            .post(json!([
+                notification("notifications/initialized", Value::Null),
+                request(2, "ping", Value::Null)
+            ]))
+    }
+
+    #[test]
+    fn each_head_and_restriction_finds_its_event() {
+        // The event's number from 1; 0: none matches.
+        let rows = [
+            (json!({"request": "tools/call"}), 1, "a request tools/call"),
+            (json!({"request": "*", "nth": 2}), 16, "any request (number 2)"),
+            (json!({"notification": "*", "nth": 1}), 16, "any notification (number 1)"),
+            (json!({"request": "ping"}), 16, "a request ping"),
+            (
+                json!({"notification": "notifications/initialized"}),
+                16,
+                "a notification notifications/initialized",
+            ),
+            (
+                json!({"request": "tools/call", "params": "{\"name\": \"add\"}"}),
+                0,
+                "a request tools/call with params like {\"name\":\"add\"}",
+            ),
+            (json!({"server_request": "roots/list"}), 3, "a server request roots/list"),
+            (
+                json!({"answer": "roots/list", "error": "-32601"}),
+                4,
+                "the client's answer to roots/list with error -32601",
+            ),
+            (
+                json!({"answer": "*", "error": "none"}),
+                0,
+                "the client's answer to a server request with a result",
+            ),
+            (json!({"server_notification": "*"}), 6, "any server notification"),
+            (
+                json!({"server_answer": "tools/call", "result": "{\"content\": {\"$length\": 0}}"}),
+                7,
+                "the server's answer to tools/call with a result like {\"content\":{\"$length\":0}}",
+            ),
+            (
+                json!({"http": "POST", "header": {"mcp-session-id": "absent"}}),
+                1,
+                "a POST without Mcp-Session-Id",
+            ),
+            (
+                json!({"http": "POST", "header": {"mcp-session-id": "s-1"}}),
+                4,
+                "a POST with Mcp-Session-Id: s-1",
+            ),
+            (
+                json!({"http": "*", "method": "tools/call", "status": 200}),
+                2,
+                "an HTTP request tools/call answered 200",
+            ),
+            (json!({"http": "POST", "status": 202}), 5, "a POST answered 202"),
+            (
+                json!({"http": "POST", "path": "/token", "query": {"x": "present"},
+                       "form": {"grant_type": "refresh_token"}, "role": "authorization-server"}),
+                9,
+                "a POST to /token at the authorization server with query `x` with form `grant_type`: refresh_token",
+            ),
+            (json!({"http": "POST", "path": "/token"}), 0, "a POST to /token"),
+            (json!({"process": "started"}), 11, "the server process is started"),
+            (json!({"process": "signal", "signal": "SIGTERM"}), 12, "the server receives SIGTERM"),
+            (json!({"process": "signal", "signal": "SIGINT"}), 0, "the server receives SIGINT"),
+            (
+                json!({"stream": "event", "params": "{\"level\": \"info\"}"}),
+                6,
+                "an event on a stream with params like {\"level\":\"info\"}",
+            ),
+            (
+                json!({"stream": "ended-by-server", "method": "tools/call"}),
+                8,
+                "a stream ended by the server (answer to tools/call)",
+            ),
+            (json!({"stream": "ended-by-client"}), 0, "a stream closed by the client"),
+            (json!({"rule": "r"}), 13, "rule `r` fires"),
+            (
+                json!({"driver_event": "progress", "value": "{\"progress\": 1}"}),
+                14,
+                "driver event `progress` with {\"progress\":1}",
+            ),
+            (
+                json!({"step": "call", "outcome": "error", "failure": ["timeout"], "message": "too long"}),
+                15,
+                "step `call` fails (failure: timeout) saying \"too long\"",
+            ),
+            (json!({"step": "call", "outcome": "ok"}), 0, "step `call` succeeds"),
+            (json!({"step": "call", "failure": ["auth"]}), 0, "step `call` ends (failure: auth)"),
+            (
+                json!({"request": "tools/call", "server": "other"}),
+                0,
+                "a request tools/call of server `other`",
+            ),
+            (json!({"request": "tools/call", "incarnation": 1}), 0, "a request tools/call in process 1"),
+        ];
+        let t = everything();
+        let view = View::of(&t.events);
+        for (pattern, wanted, words) in rows {
+            let parsed: Pattern = serde_json::from_value(pattern.clone()).unwrap();
+            let found = find(&parsed, &view, 0..view.len(), None);
+            assert_eq!(found.map_or(0, |index| index + 1), wanted, "{pattern}");
+            assert_eq!(describe(&parsed), words, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn ids_are_compared_with_the_event_before() {
+        let t = transcript()
+            .client(request(1, "tools/call", Value::Null))
+            .client(request(2, "tools/call", Value::Null))
+            .client(notification("notifications/cancelled", json!({"requestId": 2})))
+            .mock(result(2, json!({})))
+            .mock(result(1, json!({})));
+        let view = View::of(&t.events);
+        let at = |pattern: Value, after| {
+            find(&serde_json::from_value(pattern).unwrap(), &view, 0..view.len(), Some(after))
+        };
+        let answer = json!({"server_answer": "*", "same_id": true});
+        assert_eq!((at(answer.clone(), 0), at(answer.clone(), 1), at(answer, 2)), (Some(4), Some(3), None));
+        let cancelled = json!({"notification": "*", "names_id": "requestId"});
+        assert_eq!((at(cancelled.clone(), 0), at(cancelled, 1)), (None, Some(2)));
+    }
+
+    #[test]
+    fn a_view_that_grows_finds_the_same() {
+        let t = everything();
+        let whole = View::of(&t.events);
+        let mut grown = View::new();
+        let pattern: Pattern = serde_json::from_value(json!({"answer": "roots/list"})).unwrap();
+        let mut first = None;
+        for event in &t.events {
+            let index = grown.push(event.clone());
+            first = first.or_else(|| find(&pattern, &grown, index..index + 1, None));
+        }
+        assert_eq!(first, find(&pattern, &whole, 0..whole.len(), None));
+        assert_eq!(first, Some(3));
+    }
 }

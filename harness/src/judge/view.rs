@@ -542,3 +542,61 @@ pub fn form(text: &str) -> Vec<(String, String)> {
 pub fn parameter<'f>(form: &'f [(String, String)], name: &str) -> Option<&'f str> {
     form.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::testing::{http, initialize, notification, request, result, transcript};
+    use serde_json::json;
+
+    #[test]
+    fn conversations_are_processes_sessions_or_spans() {
+        let v = "2025-11-25";
+        let none = || json!({});
+        let stdio = transcript().handshake(v, none(), none()).process(2).handshake(v, none(), none());
+        assert_eq!(View::of(&stdio.events).conversations().len(), 2);
+        // The second handshake opens a session beside the first, which goes on.
+        let sessions = http()
+            .http_handshake(v, Some("s-1"), none(), none())
+            .without("mcp-session-id")
+            .http_handshake(v, Some("s-2"), none(), none())
+            .header("mcp-session-id", "s-1")
+            .post(request(1, "ping", Value::Null));
+        let view = View::of(&sessions.events);
+        let of = |c: usize| {
+            (view.conversations()[c].session.clone().unwrap(), view.conversations()[c].messages.len())
+        };
+        assert_eq!((of(0), of(1)), (("s-1".into(), 4), ("s-2".into(), 3)));
+        // A refused `initialize` is a conversation of its own.
+        let refused = http()
+            .post(initialize(0, v, none()))
+            .answer(401, json!({"error": "invalid_token"}))
+            .http_handshake(v, None, none(), none());
+        let view = View::of(&refused.events);
+        assert_eq!(view.conversations().len(), 2);
+        assert_eq!(view.conversations()[0].messages.len(), 1, "the refusal is no message");
+    }
+
+    #[test]
+    fn messages_are_found_wherever_they_stand() {
+        let raw = |text: &str| {
+            What::StreamEvent(StreamEvent { exchange: 1, raw: Some(text.into()), ..StreamEvent::default() })
+        };
+        let answer = result(1, json!({}));
+        let streamed = http()
+            .post(request(1, "ping", Value::Null))
+            .stream()
+            .event(raw(&format!(": comment\r\ndata: {answer}\r\n\r\nevent: other\ndata: {answer}\n\n")));
+        let view = View::of(&streamed.events);
+        assert_eq!(view.messages().len(), 2);
+        assert_eq!(view.messages()[0].pair, Some(1));
+        let batch = transcript().client(json!([
+            request(1, "ping", Value::Null),
+            notification("notifications/x", Value::Null),
+            3
+        ]));
+        let view = View::of(&batch.events);
+        assert_eq!(view.messages_of(0).len(), 3);
+        assert!(view.messages().iter().all(|m| m.in_batch));
+    }
+}

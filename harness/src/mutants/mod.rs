@@ -4,6 +4,7 @@
 //! processes, names, randomness, the browser…), or a setting that exists anyway. What a mutant is expected to fail
 //! stands with the judges: `killed_by` of a check in its scenario, of a monitor in its table.
 
+mod auth;
 mod matrix;
 
 pub(crate) use matrix::command;
@@ -34,7 +35,9 @@ pub enum Fault {
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    Vec::new()
+    let mut list = Vec::new();
+    list.extend(auth::MUTANTS);
+    list
 }
 
 /// Their names.

@@ -14,7 +14,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-bearer-header"],
         "a token was issued, and the client sends a request that carries it",
         "it stands in `Authorization: Bearer`",
-        &["sends-token-scheme"],
+        &["token-with-other-scheme"],
         token_in_header,
     ),
     monitor(
@@ -22,7 +22,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-not-in-query"],
         "a token was issued",
         "no query has it",
-        &["sends-token-in-query"],
+        &["token-in-query"],
         token_not_in_query,
     ),
     monitor(
@@ -30,7 +30,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-every-request"],
         "the server accepts a token, and the client goes on",
         "every later request of the session has one",
-        &["sends-token-once"],
+        &["no-token-on-get"],
         token_with_every_request,
     ),
     monitor(
@@ -38,7 +38,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-only-from-own-server"],
         "the client sends a token to an MCP server that has an authorization server",
         "it is one that this authorization server issued",
-        &["sends-token-to-all-servers", "sends-refresh-token"],
+        &["one-token-for-all-servers", "sends-refresh-token"],
         token_of_own_server,
     ),
     monitor(
@@ -46,7 +46,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-redirect-not-followed-cross-origin"],
         "a token was issued, and the client sends a request to something else than its MCP server",
         "the request does not have it",
-        &["follows-redirects-with-token"],
+        &["takes-token-across-origins"],
         token_to_nobody_else,
     ),
     monitor(
@@ -54,7 +54,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-token-401-after-expiry"],
         "a request with a token is answered 401",
         "it is not sent again with that token",
-        &["repeats-rejected-token"],
+        &["repeats-dead-token"],
         rejected_token,
     ),
     monitor(
@@ -70,7 +70,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-pkce-used"],
         "the client starts an authorization, or redeems a code",
         "the former has `code_challenge`, the latter the `code_verifier` that fits it",
-        &["omits-pkce", "sends-other-verifier"],
+        &["omits-pkce", "verifier-of-another-flow"],
         pkce,
     ),
     monitor(
@@ -78,7 +78,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-pkce-s256"],
         "the client starts an authorization with a challenge",
         "`code_challenge_method` is S256",
-        &["plain-pkce"],
+        &["pkce-plain"],
         |scope| {
             authorizations(scope, |_, parameters| {
                 view::parameter(parameters, "code_challenge")?;
@@ -108,7 +108,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-response-type-code"],
         "the client starts an authorization",
         "`response_type` is `code`",
-        &["asks-for-token"],
+        &["asks-implicit-grant"],
         |scope| {
             authorizations(scope, |_, parameters| {
                 let found = view::parameter(parameters, "response_type");
@@ -121,7 +121,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-redirect-uri-localhost-or-https"],
         "the client starts an authorization with a redirect URI",
         "it is https, or http on loopback",
-        &["redirects-to-private-scheme"],
+        &["registers-plain-http-redirect"],
         |scope| {
             authorizations(scope, |_, parameters| {
                 let uri = view::parameter(parameters, "redirect_uri")?;
@@ -134,7 +134,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-resource-in-authorization-request"],
         "the client starts an authorization",
         "it has the `resource`",
-        &["omits-resource"],
+        &["authorizes-without-resource"],
         |scope| authorizations(scope, |_, parameters| missing(parameters, "resource")),
     ),
     monitor(
@@ -142,7 +142,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-resource-in-token-request"],
         "the client redeems a code",
         "the request has the same `resource` as the authorization",
-        &["omits-resource", "changes-resource"],
+        &["exchanges-without-resource"],
         resource_in_token_request,
     ),
     monitor(
@@ -158,7 +158,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["auth-sec-code-single-use"],
         "the client redeems a code",
         "no code is redeemed twice",
-        &["redeems-code-twice"],
+        &["sends-code-again"],
         code_used_once,
     ),
 ];
@@ -196,11 +196,12 @@ impl TokenRequest<'_> {
 
 /// What the transcript shows of authorization.
 struct Flow<'v> {
-    tokens: HashMap<String, Issued<'v>>,
+    /// By token; two servers may issue the same.
+    tokens: HashMap<String, Vec<Issued<'v>>>,
     authorizations: Vec<Authorization>,
     token_requests: Vec<TokenRequest<'v>>,
-    /// Which authorization a code came from.
-    codes: HashMap<String, usize>,
+    /// Which authorization a code of a server came from.
+    codes: HashMap<(&'v Option<String>, String), usize>,
     /// Header values that the scenario gave to the client, so that they are its own to send.
     configured: HashSet<String>,
     /// Servers of which an authorization server was seen.
@@ -238,7 +239,7 @@ impl<'v> Flow<'v> {
                                     view::parameter(&view::form(view::query(to)), "code").map(str::to_owned)
                                 });
                             if let Some(code) = code {
-                                flow.codes.insert(code, flow.authorizations.len());
+                                flow.codes.insert((&seen.server, code), flow.authorizations.len());
                             }
                             flow.authorizations.push(Authorization { event, parameters });
                         }
@@ -262,7 +263,7 @@ impl<'v> Flow<'v> {
                             for (token, refresh) in [(&asked.access, false), (&asked.refresh, true)] {
                                 if let Some(token) = token.clone() {
                                     let entry = Issued { event: issued, server: &seen.server, refresh };
-                                    flow.tokens.entry(token).or_insert(entry);
+                                    flow.tokens.entry(token).or_default().push(entry);
                                 }
                             }
                             flow.token_requests.push(asked);
@@ -283,13 +284,14 @@ impl<'v> Flow<'v> {
     fn access_tokens(&self, before: usize) -> impl Iterator<Item = &str> {
         self.tokens
             .iter()
-            .filter(move |(_, issued)| !issued.refresh && issued.event < before)
+            .filter(move |(_, issued)| issued.iter().any(|i| !i.refresh && i.event < before))
             .map(|(token, _)| token.as_str())
     }
 
     /// The authorization that the code of a token request came from.
-    fn authorization(&self, asked: &TokenRequest<'_>) -> Option<&Authorization> {
-        self.authorizations.get(*self.codes.get(view::parameter(&asked.form, "code")?)?)
+    fn authorization(&self, asked: &TokenRequest<'v>) -> Option<&Authorization> {
+        let code = view::parameter(&asked.form, "code")?.to_owned();
+        self.authorizations.get(*self.codes.get(&(asked.server, code))?)
     }
 
     fn redemptions(&self) -> impl Iterator<Item = &TokenRequest<'v>> {
@@ -331,7 +333,9 @@ fn token_in_header(scope: &Scope<'_, '_>) -> Findings {
 fn token_not_in_query(scope: &Scope<'_, '_>) -> Findings {
     let flow = Flow::of(scope.view);
     let mut findings = Findings::default();
-    let Some(first) = flow.tokens.values().map(|issued| issued.event).min() else { return findings };
+    let Some(first) = flow.tokens.values().flatten().map(|issued| issued.event).min() else {
+        return findings;
+    };
     findings.saw(first);
     for (event, _, request) in scope.view.http_requests().filter(|(event, ..)| *event > first) {
         let query = view::form(view::query(&request.target));
@@ -381,10 +385,15 @@ fn token_of_own_server(scope: &Scope<'_, '_>) -> Findings {
                 _ if configured => {}
                 Some(issued) => {
                     findings.saw(event);
-                    if *issued.server != conversation.server {
-                        findings.against(&[issued.event, event], "the token was issued for another server");
-                    } else if issued.refresh {
-                        findings.against(&[issued.event, event], "a refresh token is sent as access token");
+                    match issued.iter().find(|i| *i.server == conversation.server).or_else(|| issued.first())
+                    {
+                        Some(i) if *i.server != conversation.server => {
+                            findings.against(&[i.event, event], "the token was issued for another server");
+                        }
+                        Some(i) if i.refresh => {
+                            findings.against(&[i.event, event], "a refresh token is sent as access token");
+                        }
+                        _ => {}
                     }
                 }
                 None if flow.guarded.contains(&conversation.server) => {
@@ -469,7 +478,7 @@ fn refresh_rotation(scope: &Scope<'_, '_>) -> Findings {
     let flow = Flow::of(scope.view);
     let mut findings = Findings::default();
     // A token that was replaced: when, and by which access token one can tell that the client has the answer.
-    let mut replaced: HashMap<String, (usize, String)> = HashMap::new();
+    let mut replaced: HashMap<(&Option<String>, String), (usize, String)> = HashMap::new();
     let used_since = |access: &str, since: usize, before: usize| {
         scope.view.http_requests().any(|(event, _, request)| {
             event > since && event < before && request::bearer_token(request) == Some(access)
@@ -477,7 +486,7 @@ fn refresh_rotation(scope: &Scope<'_, '_>) -> Findings {
     };
     for asked in flow.token_requests.iter().filter(|asked| asked.grants("refresh_token")) {
         let Some(token) = view::parameter(&asked.form, "refresh_token") else { continue };
-        if let Some((since, access)) = replaced.get(token)
+        if let Some((since, access)) = replaced.get(&(asked.server, token.to_owned()))
             && asked.event > *since
             && used_since(access, *since, asked.event)
         {
@@ -487,7 +496,7 @@ fn refresh_rotation(scope: &Scope<'_, '_>) -> Findings {
             && new != token
         {
             findings.saw(answered);
-            replaced.entry(token.to_owned()).or_insert_with(|| (answered, access.clone()));
+            replaced.entry((asked.server, token.to_owned())).or_insert_with(|| (answered, access.clone()));
         }
     }
     findings
@@ -611,7 +620,7 @@ fn resource_canonical(scope: &Scope<'_, '_>) -> Findings {
 fn code_used_once(scope: &Scope<'_, '_>) -> Findings {
     let flow = Flow::of(scope.view);
     let mut findings = Findings::default();
-    let mut used: HashMap<&str, &TokenRequest<'_>> = HashMap::new();
+    let mut used: HashMap<(&Option<String>, &str), &TokenRequest<'_>> = HashMap::new();
     for asked in flow.redemptions() {
         let Some(code) = view::parameter(&asked.form, "code") else { continue };
         findings.saw(asked.event);
@@ -620,11 +629,10 @@ fn code_used_once(scope: &Scope<'_, '_>) -> Findings {
             before.status.is_some_and(|status| (200..300).contains(&status))
                 || before.refused_with.as_deref() == Some("invalid_grant")
         };
-        if let Some(before) = used.insert(code, asked)
+        if let Some(before) = used.insert((asked.server, code), asked)
             && looked_at(before)
         {
-            let elsewhere = if before.server == asked.server { "" } else { ", at another server" };
-            findings.against(&[before.event, asked.event], format!("the code is redeemed again{elsewhere}"));
+            findings.against(&[before.event, asked.event], "the code is redeemed again");
         }
     }
     findings

@@ -63,7 +63,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["sampling-undeclared-rejected"],
         "the client answers sampling/createMessage without having declared `sampling`",
         "the answer is error -32601",
-        &["serves-undeclared-features"],
+        &["answers-undeclared-sampling"],
         |scope| unserved(scope, "sampling", "sampling/createMessage"),
     ),
     monitor(
@@ -71,7 +71,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["elicitation-undeclared-rejected"],
         "the client answers elicitation/create without having declared `elicitation`",
         "the answer is error -32601",
-        &["serves-undeclared-features"],
+        &["answers-undeclared-elicitation"],
         |scope| unserved(scope, "elicitation", "elicitation/create"),
     ),
     monitor(
@@ -79,7 +79,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["roots-unsupported-32601"],
         "the client answers roots/list without having declared `roots`",
         "the answer is error -32601",
-        &["serves-undeclared-features"],
+        &["answers-undeclared-roots"],
         |scope| unserved(scope, "roots", "roots/list"),
     ),
     monitor(
@@ -96,7 +96,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["lifecycle-ping-respond"],
         "the server sends `ping`",
         "the client answers with an empty result",
-        &["ignores-pings", "answers-pings-with-error"],
+        &["never-answers-ping", "answers-ping-with-error"],
         ping,
     ),
     monitor(
@@ -112,7 +112,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["sampling-result-shape"],
         "the client answers sampling/createMessage with a result",
         "it has `role`, `content` and `model`",
-        &["samples-without-model"],
+        &["sampling-answer-without-model"],
         |scope| results(scope, "sampling/createMessage", sampling_result),
     ),
     monitor(
@@ -120,7 +120,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["elicitation-action-values"],
         "the client answers elicitation/create with a result",
         "`action` is \"accept\", \"decline\" or \"cancel\"",
-        &["elicits-yes"],
+        &["elicitation-answer-with-odd-action"],
         |scope| {
             results(scope, "elicitation/create", |result| {
                 let action = result.get("action");
@@ -134,7 +134,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["roots-list-result-shape"],
         "the client answers roots/list with a result",
         "`roots` is an array of objects with a string `uri`",
-        &["roots-as-strings"],
+        &["roots-as-plain-strings"],
         |scope| {
             results(scope, "roots/list", |result| {
                 let Some(roots) = result.get("roots").and_then(Value::as_array) else {
@@ -243,7 +243,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["cancellation-own-inflight-only"],
         "the client cancels a request",
         "it names a request that the client has sent",
-        &["cancels-other-id"],
+        &["cancels-wrong-id"],
         |scope| {
             cancellations(scope, |known| match known {
                 Target::Unknown(id) => Some(format!("no request with id {id} was sent")),
@@ -286,7 +286,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["pagination-first-request-without-cursor"],
         "the client asks for a list",
         "the first request has no `cursor`",
-        &["starts-with-empty-cursor"],
+        &["first-page-with-cursor"],
         |scope| cursors(scope, CursorRule::FirstWithout),
     ),
     monitor(

@@ -20,7 +20,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["lifecycle-initialize-params"],
         "the client sends `initialize`",
         "it has `protocolVersion`, `capabilities` and `clientInfo`",
-        &["initializes-without-capabilities"],
+        &["initialize-without-capabilities"],
         |scope| {
             initialize_params(scope, |params| {
                 let wrong = [
@@ -76,7 +76,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["lifecycle-initialized-notification"],
         "the server answers `initialize`, and the client goes on",
         "`notifications/initialized` comes after the answer and before any other request",
-        &["omits-initialized", "hurries-initialized"],
+        &["skips-initialized", "hurries-initialized"],
         initialized_sent,
     ),
     monitor(

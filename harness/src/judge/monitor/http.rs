@@ -21,7 +21,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["http-accept-both-types"],
         "the client sends a POST",
         "`Accept` lists application/json and text/event-stream",
-        &["accepts-json-only"],
+        &["sends-no-accept-header"],
         |scope| {
             accept(scope, "POST", |types| {
                 ["application/json", "text/event-stream"].into_iter().find(|t| !types.contains(*t))
@@ -33,7 +33,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["http-get-accept-event-stream"],
         "the client sends a GET",
         "`Accept` lists text/event-stream",
-        &["gets-without-accept"],
+        &["sends-no-accept-header"],
         |scope| accept(scope, "GET", |types| Some("text/event-stream").filter(|t| !types.contains(*t))),
     ),
     monitor(
@@ -65,7 +65,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["http-session-reinit-without-id"],
         "the client sends `initialize` after its session was answered 404",
         "the request has no session id",
-        &["reinitializes-with-old-id"],
+        &["reopens-with-old-id"],
         new_session_without_id,
     ),
     monitor(
@@ -73,7 +73,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["http-session-delete-on-close"],
         "the client closes a connection that has a session",
         "it sends DELETE with the session id",
-        &["never-deletes-session"],
+        &["leaves-session-open"],
         session_deleted,
     ),
     monitor(
@@ -323,7 +323,8 @@ fn version_header(scope: &Scope<'_, '_>, wrong: impl Fn(Option<&str>, &str) -> O
         // Without a released version nothing was negotiated that the header could name.
         let Some(negotiated) = conversation.revision() else { continue };
         for (event, request) in scope.requests(conversation) {
-            if event < answer.event || initializes(scope, event) {
+            if event < answer.event || initializes(scope, event) || answers_before(scope, event, answer.event)
+            {
                 continue;
             }
             findings.saw(event);
@@ -334,4 +335,13 @@ fn version_header(scope: &Scope<'_, '_>, wrong: impl Fn(Option<&str>, &str) -> O
         }
     }
     findings
+}
+
+/// Whether a request answers what the server asked before an event: then it may have been on its way by then.
+fn answers_before(scope: &Scope<'_, '_>, request: usize, event: usize) -> bool {
+    scope
+        .view
+        .messages_of(request)
+        .iter()
+        .any(|m| m.is_response() && scope.view.pair(m).is_some_and(|asked| asked.event < event))
 }

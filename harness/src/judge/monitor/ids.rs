@@ -28,7 +28,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["jsonrpc-response-id-type-kept"],
         "the client answers a request of the server",
         "the id comes back with its type and value",
-        &["stringifies-ids"],
+        &["turns-ids-into-strings"],
         |scope| answers(scope, true),
     ),
     monitor(

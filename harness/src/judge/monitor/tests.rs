@@ -937,6 +937,19 @@ fn excused() -> Vec<(&'static str, &'static str, Sample)> {
             over_http(http().http_handshake(OLD, Some("s-1"), json!({}), json!({"tools": {}})).post(call(1))),
         ),
         (
+            "http.version-header",
+            "a ping on the stream of `initialize` is answered before its answer is read",
+            over_http(
+                http()
+                    .post(initialize(0, V, json!({})))
+                    .stream()
+                    .sse(1, ping.clone())
+                    .sse(1, initialized(0, V, json!({"tools": {}})))
+                    .post(result("s-1", json!({})))
+                    .answer(202, NONE),
+            ),
+        ),
+        (
             "auth.token-with-every-request",
             "the token was refused",
             over_http(
@@ -1156,7 +1169,7 @@ fn steps_are_judged_with_the_scenario() {
             scenario: &scenario,
             revision: Revision::V2025_11_25,
             transport: Transport::Stdio,
-            promises: None,
+            profile: None,
             floor: None,
         };
         let reports = crate::judge::judge(&facts, &t.events);
