@@ -5,7 +5,12 @@
 //! stands with the judges: `killed_by` of a check in its scenario, of a monitor in its table.
 
 mod auth;
+mod decorate;
+mod host;
+mod http;
 mod matrix;
+mod messages;
+mod stdio;
 
 pub(crate) use matrix::command;
 pub use matrix::{Kill, Matrix};
@@ -35,9 +40,12 @@ pub enum Fault {
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    let mut list = Vec::new();
-    list.extend(auth::MUTANTS);
-    list
+    [auth::MUTANTS, messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS].concat()
+}
+
+/// A mutant that the checks name themselves.
+const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
+    Mutant { name, about, scenarios: &[], fault: Fault::Client(fault) }
 }
 
 /// Their names.
