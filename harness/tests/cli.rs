@@ -277,7 +277,7 @@ fn an_interrupted_run_ends_with_130_and_leaves_nothing() {
     let ended = child.wait_with_output().unwrap();
     let stdout = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(code(exit_code::INTERRUPTED)), "{stdout}");
-    assert!(stdout.contains("nterrupted"), "{stdout}");
+    assert!(stdout.contains("INTERRUPTED"), "{stdout}");
     let left: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
         .flat_map(|entry| std::fs::read_dir(entry.unwrap().path()).into_iter().flatten())
