@@ -43,6 +43,24 @@ pub fn adopt_orphans() {
     let _ = nix::sys::prctl::set_child_subreaper(true);
 }
 
+/// Binds this process, and with it all threads and processes that it starts from now on, to the last core that it may
+/// use. Returns that core; `None` where the system has no such call or refuses it.
+pub fn pin_to_one_core() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let this = nix::unistd::Pid::from_raw(0);
+        let allowed = sched_getaffinity(this).ok()?;
+        let core = (0..CpuSet::count()).rev().find(|core| allowed.is_set(*core) == Ok(true))?;
+        let mut one = CpuSet::new();
+        one.set(core).ok()?;
+        sched_setaffinity(this, &one).ok()?;
+        Some(core)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
 /// The numeric id of the user, 0 where there is no such thing.
 pub fn user_id() -> u32 {
     #[cfg(unix)]

@@ -147,6 +147,7 @@ impl HttpFloor {
                 .header("accept", "application/json, text/event-stream")
                 .body(Full::new(Bytes::from(request(id).to_string())))
                 .map_err(io::Error::other)?;
+            self.send.ready().await.map_err(io::Error::other)?;
             let response = self.send.send_request(http).await.map_err(io::Error::other)?;
             let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
             check(id, &serde_json::from_slice(&body)?)?;

@@ -10,6 +10,7 @@ pub use args::{BenchArgs, Cli, EXIT_CODES, MutantsArgs};
 
 use args::Command;
 use clap::Parser;
+pub(crate) use input::driver_trouble;
 use sparring_reports::model::exit_code;
 use std::fmt;
 use std::io::Write as _;

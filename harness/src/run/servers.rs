@@ -37,7 +37,8 @@ impl Servers {
     ) -> io::Result<Self> {
         let numbers = Arc::new(Numbers::default());
         let mut all = BTreeMap::new();
-        for (name, script) in case.scenario.scripts() {
+        // No two servers of a case give equal names to their sessions, clients and tokens.
+        for (seed, (name, script)) in (0..).map(|n| seed.wrapping_add(n)).zip(case.scenario.scripts()) {
             let (name, script, revision) = (name.to_owned(), script.clone(), case.revision);
             let sink: Arc<dyn Sink> = recorder.clone();
             let server = match case.transport {
