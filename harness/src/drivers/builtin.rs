@@ -49,7 +49,12 @@ pub struct ClientSetup {
     pub naming: Arc<dyn Naming>,
     /// Waits before restarts; none: as the settings say.
     pub backoff: Option<Arc<dyn Backoff>>,
+    /// Changes how calls of tools are made; none by default.
+    pub calls: Option<CallHook>,
 }
+
+/// Sees the options of each call, and may change them.
+pub type CallHook = Arc<dyn Fn(&mut CallOptions) + Send + Sync>;
 
 /// Changes the reference client before a case.
 pub type Customise = Arc<dyn Fn(&mut ClientSetup) + Send + Sync>;
@@ -101,6 +106,7 @@ impl Driver for Builtin {
             case,
             customise: self.customise.clone(),
             host: Mutex::default(),
+            calls: Mutex::default(),
             names: ToolNames::default(),
             cancels: Mutex::default(),
             listeners: Mutex::default(),
@@ -112,6 +118,7 @@ struct Reference {
     case: CaseContext,
     customise: Option<Customise>,
     host: Mutex<Option<Host>>,
+    calls: Mutex<Option<CallHook>>,
     names: ToolNames,
     /// How to cancel the calls that run, by step.
     cancels: Mutex<HashMap<String, CancelSwitch>>,
@@ -249,6 +256,7 @@ impl Reference {
         if let Some(customise) = &self.customise {
             customise(&mut setup);
         }
+        (*lock(&self.calls)).clone_from(&setup.calls);
         let mut builder = Client::builder(setup.settings.clone())
             .launcher(setup.launcher)
             .http(setup.http)
@@ -411,8 +419,11 @@ impl Reference {
             }
             events.driver_event("progress", data);
         });
-        let options =
+        let mut options =
             CallOptions { request: options, progress: call.progress.then_some(report), cancel: Some(cancel) };
+        if let Some(hook) = lock(&self.calls).as_ref() {
+            hook(&mut options);
+        }
         let outcome = host.call_with(&tool.name, arguments(call)?, options).await;
         lock(&self.cancels).remove(step);
         Ok(outcome?.json)
@@ -513,6 +524,7 @@ fn setup(open: &op::Open, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, 
         credentials: Arc::new(MemoryStore::default()),
         naming: Arc::new(HashedNames::default()),
         backoff: None,
+        calls: None,
     })
 }
 

@@ -9,7 +9,7 @@ pub mod official;
 mod process;
 
 pub use adapter::Adapter;
-pub use builtin::{Builtin, ClientSetup, Customise};
+pub use builtin::{Builtin, CallHook, ClientSetup, Customise};
 pub use official::Official;
 pub use process::ProcessSettings;
 

@@ -4,7 +4,12 @@
 //! processes, names, randomness, the browser…), or a setting that exists anyway. What a mutant is expected to fail
 //! stands with the judges: `killed_by` of a check in its scenario, of a monitor in its table.
 
+mod decorate;
+mod host;
+mod http;
 mod matrix;
+mod messages;
+mod stdio;
 
 pub(crate) use matrix::command;
 pub use matrix::{Kill, Matrix};
@@ -34,7 +39,12 @@ pub enum Fault {
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    Vec::new()
+    [messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS].concat()
+}
+
+/// A mutant that the checks name themselves.
+const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
+    Mutant { name, about, scenarios: &[], fault: Fault::Client(fault) }
 }
 
 /// Their names.
