@@ -849,9 +849,9 @@ fn context(directory: &std::path::Path) -> CaseContext {
 fn killed_harness(folder: &str) -> ExitCode {
     let place = Place { root: tempfile::tempdir_in(folder).expect("a folder") };
     block(async {
-        let at = |name: &str| context(&place.root.path().join(name));
-        let _stubborn = place.adapter("ignores").start(at("one")).await.expect("it starts");
-        let daemon = place.adapter("daemon").start(at("two")).await.expect("it starts");
+        let at = |name: &str| context(&place.root.path().join(name).join("client"));
+        let _stubborn = place.adapter("ignores").start(at("case-one")).await.expect("it starts");
+        let daemon = place.adapter("daemon").start(at("case-two")).await.expect("it starts");
         daemon.run("open", &sparring_scenarios::op::Op::Open(Default::default())).await.expect("it opens");
         println!("ready");
         std::future::pending::<ExitCode>().await
@@ -878,14 +878,23 @@ fn a_harness_that_is_killed_leaves_no_process() {
     // The daemon too, by its environment: it has the case's HOME.
     let of_the_case = || processes_with(&folder.path().to_string_lossy());
     assert!(of_the_case().len() >= 3, "{:?}", of_the_case());
+    assert_eq!(case_folders(folder.path()), 2);
     harness.kill().expect("it is alive");
     harness.wait().expect("it ended");
     eventually("the clients end when their harness is killed", || {
-        pids.iter().all(|pid| !sparring::platform::is_alive(*pid)) && of_the_case().is_empty()
+        pids.iter().all(|pid| !sparring::platform::is_alive(*pid))
+            && of_the_case().is_empty()
+            && case_folders(folder.path()) == 0
     });
     let mut rest = Vec::new();
     lines.map_while(Result::ok).for_each(|line| rest.push(line));
     assert!(rest.is_empty(), "{rest:?}");
+}
+
+/// The case folders of the harness that was killed, which sit in a folder of its own.
+fn case_folders(folder: &std::path::Path) -> usize {
+    let places = std::fs::read_dir(folder).expect("a folder").flatten();
+    places.flat_map(|place| std::fs::read_dir(place.path()).into_iter().flatten()).count()
 }
 
 /// The processes whose environment names the folder; this test's own harness does so only by its arguments.

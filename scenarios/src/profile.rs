@@ -6,6 +6,7 @@
 use crate::catalogue;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
 use crate::load::read_text;
+use crate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 use sparring_wire::{Revision, Transport};
 use std::collections::BTreeSet;
@@ -480,6 +481,15 @@ impl Profile {
         made
     }
 
+    /// What of it counts for a scenario over a transport: the ids of all promises that hold there, and what the
+    /// scenario's checks ask for with a value (`naming.max_len = 64`) as they write it.
+    pub fn promises_for(&self, scenario: &Scenario, transport: Transport) -> BTreeSet<String> {
+        let mut made = self.promises_made();
+        made.extend(scenario.judge.iter().filter_map(|check| check.promise.clone()));
+        made.retain(|promise| self.makes(promise, transport));
+        made
+    }
+
     /// The value of a promise, as JSON; `None` if it is not made.
     pub fn value(&self, id: &str) -> Option<serde_json::Value> {
         let (section, name) = id.split_once('.')?;
@@ -491,7 +501,8 @@ impl Profile {
     pub fn makes(&self, needed: &str, transport: Transport) -> bool {
         let Ok(NeededPromise { id, value }) = NeededPromise::parse(needed) else { return false };
         let holds = match id.split_once('.') {
-            Some(("restart", _)) => &self.restart.transports,
+            // A lost session is a matter of HTTP by its nature.
+            Some(("restart", name)) if name != "http_session_lost" => &self.restart.transports,
             Some(("list_changed", _)) => &self.list_changed.transports,
             _ => &None,
         };
@@ -629,6 +640,27 @@ mod tests {
         assert!(!makes("list_changed.tools"));
         assert!(profile.makes("list_changed.tools", Transport::Stdio));
         assert!(!Profile::default().makes("naming.max_len", Transport::Stdio));
+    }
+
+    #[test]
+    fn what_counts_for_a_scenario_is_its_own_wording_where_the_profile_agrees() {
+        let check =
+            |promise: &str| crate::scenario::Check { promise: Some(promise.into()), ..Default::default() };
+        let text = "[naming]\nmax_len = 64\n[restart]\ntransports = [\"stdio\"]\nmax_attempts = 5\n";
+        let profile = Profile::parse("p", text).unwrap();
+        let scenario = Scenario {
+            judge: vec![
+                check("naming.max_len=64"),
+                check("naming.max_len = 48"),
+                check("restart.max_attempts = 5"),
+            ],
+            ..Scenario::default()
+        };
+        let stdio = profile.promises_for(&scenario, Transport::Stdio);
+        assert!(stdio.contains("naming.max_len=64") && stdio.contains("naming.max_len"));
+        assert!(!stdio.contains("naming.max_len = 48"));
+        assert!(stdio.contains("restart.max_attempts = 5"));
+        assert!(!profile.promises_for(&scenario, Transport::Http).contains("restart.max_attempts = 5"));
     }
 
     #[test]

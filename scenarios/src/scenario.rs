@@ -8,7 +8,7 @@ use sparring_wire::{Revision, Transport};
 use std::collections::BTreeMap;
 
 /// A scenario: what the servers do, what the client is made to do, and what must be seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Its id: lower-case words with dots and dashes, such as `http.session.lost-is-reopened`. Never reused.

@@ -69,7 +69,10 @@ pub(crate) struct Refusal<'a> {
     pub(crate) operation: &'a str,
     /// How often this request has been sent again already.
     pub(crate) tries: u32,
+    /// The revision spoken, or the one offered as long as that is open.
     pub(crate) revision: Revision,
+    /// Whether the handshake has settled the revision.
+    pub(crate) settled: bool,
 }
 
 /// What lives as long as one session.
@@ -330,6 +333,7 @@ impl Shared {
                         operation: what.operation,
                         tries,
                         revision: session.revision.get().copied().unwrap_or(self.offer),
+                        settled: session.revision.get().is_some(),
                     };
                     tries += 1;
                     let _hold = what.id.map(|id| Hold::new(&self.holds, id));

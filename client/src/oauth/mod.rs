@@ -148,21 +148,19 @@ impl Authorizer {
 
     // ---- discovery ----
 
-    async fn plan(&self, challenge: &Challenge, revision: Revision) -> Result<Plan, Error> {
+    async fn plan(&self, challenge: &Challenge, refusal: &Refusal<'_>) -> Result<Plan, Error> {
         let server = Url::parse(&self.parts.target.url).map_err(|error| Error::auth(error.to_string()))?;
-        let configured = self.parts.settings.scope.clone();
+        let revision = refusal.revision;
         if revision <= Revision::V2025_03_26 {
-            let origin = discovery::origin(&server);
-            let place = format!("{origin}/.well-known/oauth-authorization-server");
-            let server = match self.document(&[place], revision).await? {
-                Some(json) => AuthServer::read(&json, &origin)?,
-                None => AuthServer::by_default(&origin),
-            };
-            let scope = challenge.scope.clone().or(configured);
-            return Ok(Plan { server, resource: None, scope, revision });
+            return self.plan_at_origin(&server, challenge, None).await;
         }
         let places = discovery::resource_metadata(&server, challenge.resource_metadata.as_deref());
         let Some(metadata) = self.document(&places, revision).await? else {
+            // Until the handshake the server may be one of 2025-03-26, which knows nothing of such metadata. It ignores
+            // the resource, but a newer one needs it.
+            if !refusal.settled && challenge.resource_metadata.is_none() {
+                return self.plan_at_origin(&server, challenge, Some(discovery::canonical(&server))).await;
+            }
             return Err(Error::auth(format!("no protected resource metadata at {}", places.join(" or "))));
         };
         let stated = text(&metadata, "resource");
@@ -179,7 +177,7 @@ impl Authorizer {
             }
         }
         let scopes = strings(&metadata, "scopes_supported").filter(|s| !s.is_empty()).map(|s| s.join(" "));
-        let scope = challenge.scope.clone().or(scopes).or(configured);
+        let scope = challenge.scope.clone().or(scopes).or_else(|| self.parts.settings.scope.clone());
         let resource = Some(stated.unwrap_or_else(|| discovery::canonical(&server)));
         let mut failure = Error::auth("the protected resource metadata names no authorization server");
         for issuer in strings(&metadata, "authorization_servers").unwrap_or_default() {
@@ -189,6 +187,24 @@ impl Authorizer {
             }
         }
         Err(failure)
+    }
+
+    /// As in 2025-03-26: the authorization server is at the origin of the MCP server.
+    async fn plan_at_origin(
+        &self,
+        server: &Url,
+        challenge: &Challenge,
+        resource: Option<String>,
+    ) -> Result<Plan, Error> {
+        let revision = Revision::V2025_03_26;
+        let origin = discovery::origin(server);
+        let place = format!("{origin}/.well-known/oauth-authorization-server");
+        let server = match self.document(&[place], revision).await? {
+            Some(json) => AuthServer::read(&json, &origin)?,
+            None => AuthServer::by_default(&origin),
+        };
+        let scope = challenge.scope.clone().or_else(|| self.parts.settings.scope.clone());
+        Ok(Plan { server, resource, scope, revision })
     }
 
     async fn auth_server(&self, issuer: &str, revision: Revision) -> Result<AuthServer, Error> {
@@ -467,7 +483,8 @@ impl Authorizer {
     }
 
     /// Gets a token that differs from the refused one.
-    async fn renew(&self, challenge: &Challenge, revision: Revision, step_up: bool) -> Result<(), Error> {
+    async fn renew(&self, challenge: &Challenge, refusal: &Refusal<'_>) -> Result<(), Error> {
+        let step_up = refusal.status == 403;
         let held = self.tokens();
         if !step_up
             && let Some(tokens) = held.clone()
@@ -475,7 +492,7 @@ impl Authorizer {
         {
             return Ok(());
         }
-        let mut plan = self.plan(challenge, revision).await?;
+        let mut plan = self.plan(challenge, refusal).await?;
         if let (true, Some(held), Some(wanted)) = (step_up, held.and_then(|t| t.scope), &plan.scope) {
             // Keep what was granted, or the next operation would have to step up again.
             let mut all: Vec<&str> = held.split_whitespace().collect();
@@ -534,7 +551,7 @@ impl Authorize for Authorizer {
             }
             *count += 1;
         }
-        let outcome = self.renew(&challenge, refusal.revision, step_up).await;
+        let outcome = self.renew(&challenge, &refusal).await;
         flight.failure = outcome.clone().err();
         self.landed.fetch_add(1, Ordering::AcqRel);
         outcome.map(|()| true)

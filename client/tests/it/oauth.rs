@@ -297,15 +297,6 @@ async fn what_can_not_be_trusted_ends_the_flow() {
         ),
         (|w| w.server = json!({"authorization_endpoint": "javascript:alert(1)"}), "neither https"),
         (|w| w.server = json!({"registration_endpoint": null}), "no way to register"),
-        (
-            |w| {
-                w.missing = vec![
-                    "/.well-known/oauth-protected-resource/mcp",
-                    "/.well-known/oauth-protected-resource",
-                ];
-            },
-            "no protected resource metadata",
-        ),
         (|w| w.tokens = Arc::new(|_, _| (400, json!({"error": "invalid_grant"}))), "invalid_grant"),
         (
             |w| w.tokens = Arc::new(|_, _| (200, json!({"access_token": "t", "token_type": "mac"}))),
@@ -556,6 +547,49 @@ async fn the_first_authorization_of_2025_03_26_knows_the_origin_only() {
         assert!(person.asked(0, "resource").is_none());
         assert_eq!(server.log.of(if has_metadata { "/as/token" } else { "/token" }).len(), 1);
     }
+}
+
+#[tokio::test]
+async fn without_resource_metadata_the_origin_is_asked_until_the_revision_is_known() {
+    let missing = vec!["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"];
+    for has_metadata in [true, false] {
+        let mut world = World::new();
+        world.revision = Revision::V2025_03_26;
+        world.missing = missing.clone();
+        if !has_metadata {
+            world.missing.push("/.well-known/oauth-authorization-server");
+        }
+        let server = world.start().await;
+        let person = Arc::new(Person::default());
+        connect(&server, &person, with(oauth())).await.unwrap();
+        let place = "/.well-known/oauth-authorization-server";
+        assert_eq!(gets(&server)[2..], [place]);
+        assert_eq!(server.log.of(place)[0].header("mcp-protocol-version"), Some("2025-03-26"));
+        assert_eq!(person.asked(0, "resource"), Some(format!("{}/mcp", server.origin)));
+        assert_eq!(server.log.of(if has_metadata { "/as/token" } else { "/token" }).len(), 1);
+    }
+
+    // The challenge names a place, so there is such metadata, or ought to be.
+    let mut world = World::new();
+    world.missing = vec!["/custom-prm"];
+    world.judge = Arc::new(|_, _| Verdict::Unauthorized(r#"Bearer resource_metadata="ORIGIN/custom-prm""#));
+    let server = world.start().await;
+    let error = connect(&server, &Arc::default(), with(oauth())).await.unwrap_err();
+    assert!(error.to_string().contains("no protected resource metadata"), "{error}");
+    assert_eq!(gets(&server), ["/custom-prm"]);
+
+    // The handshake needs no token here, and shows a revision that has such metadata.
+    let mut world = World::new();
+    world.missing = missing;
+    world.judge = Arc::new(|method, _| match method {
+        "tools/list" => Verdict::Unauthorized("Bearer"),
+        _ => Verdict::Good,
+    });
+    let server = world.start().await;
+    let connection = connect(&server, &Arc::default(), with(oauth())).await.unwrap();
+    let error = connection.tools().await.unwrap_err();
+    assert!(error.to_string().contains("no protected resource metadata"), "{error}");
+    assert_eq!(gets(&server).len(), 2);
 }
 
 #[tokio::test]

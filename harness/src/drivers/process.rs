@@ -154,7 +154,15 @@ impl ClientProcess {
         let token = format!("{:032x}", rand::random::<u128>());
 
         let patience = Patience { term: settings.term_grace, linger: settings.linger_grace };
-        let mut command = supervise::command(&settings.exe, address, &token, patience, launch.command);
+        let mut command = supervise::command(
+            &settings.exe,
+            address,
+            &token,
+            patience,
+            // The client's folder is a part of it.
+            launch.client.parent().unwrap_or(launch.client),
+            launch.command,
+        );
         command
             .env_clear()
             .envs(directory::client_environment(std::env::vars_os(), launch.client))

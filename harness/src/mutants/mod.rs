@@ -4,6 +4,7 @@
 //! processes, names, randomness, the browser…), or a setting that exists anyway. What a mutant is expected to fail
 //! stands with the judges: `killed_by` of a check in its scenario, of a monitor in its table.
 
+mod auth;
 mod decorate;
 mod host;
 mod http;
@@ -39,7 +40,7 @@ pub enum Fault {
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    [messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS].concat()
+    [auth::MUTANTS, messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS].concat()
 }
 
 /// A mutant that the checks name themselves.

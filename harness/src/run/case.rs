@@ -520,13 +520,31 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     format!("the driver panicked: {}", text.unwrap_or("no message"))
 }
 
-/// The arguments of an operation for the transcript, as a scenario has them, but with JSON as JSON.
+/// The arguments of an operation for the transcript: those that a scenario gives, with JSON as JSON.
 fn arguments(op: &Op) -> Value {
     // Externally tagged: the arguments are the only member's value.
-    match serde_json::to_value(op) {
-        Ok(Value::Object(map)) => map.into_iter().next().map(|(_, value)| value).unwrap_or_default(),
-        _ => Value::Null,
+    let Ok(Value::Object(tagged)) = serde_json::to_value(op) else { return Value::Null };
+    let Some((_, Value::Object(mut arguments))) = tagged.into_iter().next() else { return Value::Null };
+    arguments.retain(|_, value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => true,
+    });
+    // These are JSON in a string, so that YAML can't touch them.
+    let json_texts: &[&str] = match op {
+        Op::Call(_) => &["arguments"],
+        Op::Open(_) => &["sampling", "elicitation"],
+        _ => &[],
+    };
+    for name in json_texts {
+        if let Some(value) = arguments.get_mut(*name)
+            && let Some(json) = value.as_str().and_then(|text| serde_json::from_str(text).ok())
+        {
+            *value = json;
+        }
     }
+    Value::Object(arguments)
 }
 
 /// A step that is given up on is not held against the drive: that is what giving up is for.
@@ -538,5 +556,38 @@ fn is_expected(outcome: &Outcome, expect: StepExpectation) -> bool {
         (Outcome::Ok { .. }, expect) => expect == StepExpectation::Ok,
         (Outcome::Error { .. }, expect) => expect == StepExpectation::Error,
         (Outcome::Unsupported { .. }, _) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sparring_mock_servers::script::JsonText;
+    use sparring_scenarios::op::Call;
+
+    #[test]
+    fn the_transcript_shows_the_arguments_that_were_given() {
+        assert_eq!(arguments(&Op::Open(Open::default())), json!({}));
+        let call = Call {
+            tool: "echo".to_owned(),
+            arguments: Some(JsonText(json!({"text": "null"}))),
+            ..Call::default()
+        };
+        assert_eq!(arguments(&Op::Call(call)), json!({"tool": "echo", "arguments": {"text": "null"}}));
+    }
+
+    #[test]
+    fn an_outcome_is_expected_or_given_up_on() {
+        use StepExpectation::{Any, Error, Ok};
+        let ok = Outcome::Ok { value: Value::Null };
+        let error = Outcome::Error { error: Failure::new(FailureKind::Other, "x") };
+        let pending = Outcome::Pending { after_ms: 1 };
+        let unsupported = Outcome::Unsupported { reason: String::new() };
+        let expected =
+            |outcome: &Outcome| [Ok, Error, Any].map(|expectation| is_expected(outcome, expectation));
+        assert_eq!(expected(&ok), [true, false, true]);
+        assert_eq!(expected(&error), [false, true, true]);
+        assert_eq!(expected(&pending), [true, true, true]);
+        assert_eq!(expected(&unsupported), [false, false, false]);
     }
 }

@@ -10,6 +10,9 @@ use std::time::{Duration, SystemTime};
 /// A folder of an earlier run that is older than this belongs to nobody any more.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What the names of case folders start with.
+const PREFIX: &str = "case-";
+
 /// Where all case folders of this user are: below the system's temporary folder, readable by the user alone.
 ///
 /// # Errors
@@ -42,7 +45,7 @@ pub fn temporary_root() -> io::Result<PathBuf> {
 pub fn remove_stale(root: &Path) -> io::Result<u32> {
     let mut removed = 0;
     for entry in std::fs::read_dir(root)?.flatten() {
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with("case-"));
+        let ours = is_case(Some(&entry.file_name()));
         let stale = entry
             .metadata()
             .and_then(|found| found.modified())
@@ -52,6 +55,18 @@ pub fn remove_stale(root: &Path) -> io::Result<u32> {
         }
     }
     Ok(removed)
+}
+
+/// Removes the folder of a case whose harness is gone. Nothing happens to a folder that is no case's.
+pub(crate) fn remove_orphan(case: &Path) {
+    if is_case(case.file_name()) {
+        // Whatever remains is for the next run to remove.
+        let _ = remove(case);
+    }
+}
+
+fn is_case(name: Option<&OsStr>) -> bool {
+    name.and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX))
 }
 
 /// The folder of one case. Removed with everything in it when dropped, or by [`CaseDirectory::remove`], which tells
@@ -67,7 +82,7 @@ impl CaseDirectory {
     /// # Errors
     /// The system's.
     pub fn new(root: &Path) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("case-").tempdir_in(root)?;
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)?;
         let made = Self { folder };
         for part in
             [made.client(), made.servers(), home(&made.client()), tmp(&made.client()), bin(&made.client())]

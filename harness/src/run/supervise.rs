@@ -9,10 +9,11 @@
 //! end of the stream, means "stop".
 
 use crate::platform::{self, Force, Process, Reaped};
-use crate::run::PRIVATE_PREFIX;
+use crate::run::{PRIVATE_PREFIX, directory};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -62,13 +63,15 @@ pub(crate) enum Report {
     },
 }
 
-/// The command that runs `command` under a supervisor. Environment, working directory and stdio are the caller's to
+/// The command that runs `command` under a supervisor. `case` is the case's folder, which the supervisor removes if the
+/// harness can't do so any more. Environment, working directory and stdio are the caller's to
 /// set, and the client inherits them.
 pub(crate) fn command(
-    exe: &std::path::Path,
+    exe: &Path,
     control: SocketAddr,
     token: &str,
     patience: Patience,
+    case: &Path,
     command: &[String],
 ) -> Command {
     let mut supervisor = Command::new(exe);
@@ -78,6 +81,7 @@ pub(crate) fn command(
         .arg(token)
         .arg(patience.term.as_millis().to_string())
         .arg(patience.linger.as_millis().to_string())
+        .arg(case)
         .args(command);
     platform::own_group(&mut supervisor);
     supervisor
@@ -107,6 +111,7 @@ fn supervise(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<
     let token = text()?;
     let term = Duration::from_millis(text()?.parse().ok()?);
     let linger = Duration::from_millis(text()?.parse().ok()?);
+    let case = PathBuf::from(arguments.next()?);
     let program = arguments.next()?;
 
     let mut control = TcpStream::connect(control).ok()?;
@@ -146,6 +151,9 @@ fn supervise(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<
     let mut watch = Watch { pid, happenings, control, hasty: false, none_left: false, ended: false };
     watch.until_client_ended(term);
     let escaped = watch.until_none_left(linger);
+    if watch.hasty {
+        directory::remove_orphan(&case);
+    }
     say(&mut watch.control, &Report::Done { escaped });
     Some(())
 }
@@ -227,23 +235,32 @@ impl Watch {
 
     /// Gives what is left time to leave by itself (a server sees its stdin close), then ends it.
     fn until_none_left(&mut self, linger: Duration) -> Vec<(u32, String)> {
-        let grace = if self.hasty { Duration::ZERO } else { linger };
-        // Where orphans can't be adopted, only the list of processes knows of them.
-        let gone = self.wait(Some(grace), |watch, _| watch.none_left || watch.hasty) && self.none_left;
-        if gone && platform::descendants(self.pid).is_empty() {
+        if !self.hasty && self.settle(linger) {
             return Vec::new();
         }
         let escaped = platform::descendants(self.pid);
         self.end_all(Force::Ask);
-        if !self.wait(Some(LEFTOVERS_ASKED), |watch, _| watch.none_left) || !self.all_gone() {
+        if !self.settle(LEFTOVERS_ASKED) {
             let until = Instant::now() + LEFTOVERS_KILLED;
             while !self.all_gone() && Instant::now() < until {
                 // Again and again, since a process may have forked between the list and the signal.
                 self.end_all(Force::Kill);
-                self.wait(Some(Duration::from_millis(10)), |watch, _| watch.none_left);
+                self.settle(Duration::from_millis(10));
             }
         }
         escaped.into_iter().map(|process| (process.pid, process.command)).collect()
+    }
+
+    /// Waits, at most for `limit`, until nothing is left; gives up if the harness is lost meanwhile.
+    fn settle(&mut self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let hasty = self.hasty;
+        self.wait(Some(limit), |watch, _| watch.none_left || watch.hasty != hasty);
+        // Where orphans can't be adopted no event tells of their end, only the list of processes does.
+        while self.none_left && !self.all_gone() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.all_gone()
     }
 
     fn all_gone(&self) -> bool {
