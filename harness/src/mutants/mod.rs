@@ -10,6 +10,7 @@ mod host;
 mod http;
 mod matrix;
 mod messages;
+mod monitors;
 mod stdio;
 
 pub(crate) use matrix::command;
@@ -40,7 +41,8 @@ pub enum Fault {
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    [auth::MUTANTS, messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS].concat()
+    [auth::MUTANTS, messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS, monitors::MUTANTS]
+        .concat()
 }
 
 /// A mutant that the checks name themselves.
