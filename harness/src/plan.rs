@@ -87,7 +87,7 @@ impl FromStr for Shard {
 }
 
 /// FNV-1a, which is the same everywhere and for ever.
-pub(crate) fn stable_hash(text: &str) -> u64 {
+fn stable_hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -200,8 +200,11 @@ pub enum ProcessEvent {
     Signal,
     /// It ends by its own will.
     Exiting,
-    /// It is gone, for whatever reason.
+    /// It is gone, for whatever reason. The harness learns of that a little later, so it is something to wait for
+    /// and no measure of time.
     Ended,
+    /// It outlived the client, and the harness had to end it.
+    Escaped,
 }
 
 /// Phases of a stream.

@@ -130,7 +130,7 @@ impl DriverEvents for Deaf {
 }
 
 enum Floor {
-    Stdio(floor::StdioFloor),
+    Stdio(Box<floor::StdioFloor>),
     Http(floor::HttpFloor),
 }
 
@@ -199,7 +199,7 @@ async fn measure(
 ) -> Result<Vec<Measured>, Trouble> {
     let ours = |e: io::Error| Trouble::new(exit_code::HARNESS_ERROR, format!("the bench failed: {e}"));
     let mut floor = match transport {
-        Transport::Stdio => Floor::Stdio(floor::StdioFloor::start().map_err(ours)?),
+        Transport::Stdio => Floor::Stdio(Box::new(floor::StdioFloor::start().map_err(ours)?)),
         Transport::Http => Floor::Http(floor::HttpFloor::start().await.map_err(ours)?),
         Transport::SseLegacy => return Err(Trouble::usage("--transport: the bench has stdio and http")),
     };

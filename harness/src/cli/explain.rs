@@ -108,7 +108,7 @@ fn explain_check(text: &mut String, check: &Check) {
     let id = check.requirement.as_deref().or(check.promise.as_deref()).unwrap_or_default();
     let says = catalogue::requirement(id)
         .map(|r| r.text.as_str())
-        .or(catalogue::promise(id).map(|p| p.text.as_str()));
+        .or_else(|| catalogue::promise(id).map(|p| p.text.as_str()));
     let _ = writeln!(text, "  {}", check.check);
     if let Some(about) = &check.about {
         let _ = writeln!(text, "    {}", about.trim());

@@ -249,7 +249,8 @@ fn process_event(pattern: &Pattern, wanted: ProcessEvent, what: &What) -> bool {
     match (wanted, what) {
         (ProcessEvent::Started, What::ProcessStarted(_))
         | (ProcessEvent::StdinClosed, What::StdinClosed)
-        | (ProcessEvent::Ended, What::ProcessEnded { .. }) => true,
+        | (ProcessEvent::Ended, What::ProcessEnded { .. })
+        | (ProcessEvent::Escaped, What::Escaped { .. }) => true,
         (ProcessEvent::Signal, What::SignalReceived { signal: received }) => signal(Some(received)),
         (ProcessEvent::Exiting, What::ProcessExiting { signal: raised, .. }) => signal(raised.as_ref()),
         _ => false,
@@ -434,6 +435,7 @@ fn head_in_words(pattern: &Pattern) -> String {
             ProcessEvent::Signal => "the server receives a signal",
             ProcessEvent::Exiting => "the server exits by itself",
             ProcessEvent::Ended => "the server process is gone",
+            ProcessEvent::Escaped => "a process outlives the client",
         };
         return match &pattern.signal {
             Some(signal) if process == ProcessEvent::Signal => format!("the server receives {signal}"),

@@ -204,7 +204,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             }
         });
     }),
-    mutant("lower-case-names", "Calls tools by their names in lower case.", |s| {
+    mutant("lower-cases-names", "Calls tools by their names in lower case.", |s| {
         params(s, "tools/call", |params| {
             params["name"] = params["name"].as_str().unwrap_or_default().to_lowercase().into();
         });

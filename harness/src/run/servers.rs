@@ -2,7 +2,7 @@
 
 use super::recorder::Recorder;
 use crate::driver::Target;
-use crate::plan::{Case, stable_hash};
+use crate::plan::Case;
 use sparring_mock_servers::http::{HttpMock, HttpSpec, Numbers};
 use sparring_mock_servers::sink::Sink;
 use sparring_mock_servers::stdio::{StdioMock, StdioSpec};
@@ -41,8 +41,6 @@ impl Servers {
         for (seed, (name, script)) in (0..).map(|n| seed.wrapping_add(n)).zip(case.scenario.scripts()) {
             let (name, script, revision) = (name.to_owned(), script.clone(), case.revision);
             let sink: Arc<dyn Sink> = recorder.clone();
-            // Two authorization servers must not issue the same tokens.
-            let seed = seed ^ stable_hash(&name);
             let server = match case.transport {
                 Transport::Stdio => Server::Stdio(StdioMock::prepare(StdioSpec {
                     name: name.clone(),

@@ -5,7 +5,7 @@
 //! loopback connection to the harness, so that it sees the harness die, of whatever cause, and then ends everything.
 //! stdin, stdout and stderr are inherited by the client as they are; no byte of them passes through here.
 //!
-//! Over the connection, one JSON object a line: first the token, then [`Report`]s; from the harness any byte, or the
+//! Over the connection, one JSON object a line: first the token, then reports; from the harness any byte, or the
 //! end of the stream, means "stop".
 
 use crate::platform::{self, Force, Process, Reaped};

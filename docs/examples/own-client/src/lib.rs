@@ -34,6 +34,8 @@ pub enum Error {
     Revision(String),
     /// The server has no tools.
     NoTools,
+    /// The server's answer is no result of a tool.
+    Nonsense,
 }
 
 type Waiting = Arc<Mutex<Option<HashMap<i64, oneshot::Sender<Value>>>>>;
@@ -131,7 +133,8 @@ impl Connection {
         if self.server["capabilities"].get("tools").is_none() {
             return Err(Error::NoTools);
         }
-        self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await
+        let result = self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await?;
+        if result["content"].is_array() { Ok(result) } else { Err(Error::Nonsense) }
     }
 
     /// Sends a request and waits for its answer. One that is not answered in time is cancelled.

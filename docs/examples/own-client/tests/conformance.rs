@@ -84,7 +84,7 @@ fn failure(error: Error) -> Failure {
         Error::Server(code, message) => Failure { kind: FailureKind::Protocol, message, code: Some(code) },
         Error::Timeout => Failure::new(FailureKind::Timeout, text),
         Error::Closed => Failure::new(FailureKind::Closed, text),
-        Error::Revision(_) => Failure::new(FailureKind::Invalid, text),
+        Error::Revision(_) | Error::Nonsense => Failure::new(FailureKind::Invalid, text),
         Error::NoTools => Failure::new(FailureKind::Refused, text),
     }
 }
