@@ -206,6 +206,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         PLAIN,
         |s| before_calls(s, json!({"method": "notifications/roots/list_changed"})),
     ),
+    mutant(
+        "uses-undeclared-features",
+        "Asks for whatever there is, whether the server has declared it or not.",
+        &["lifecycle.unknown-capabilities"],
+        |s| {
+            outgoing(s, |p| {
+                if !p.is("tools/call") {
+                    return Fate::Pass;
+                }
+                let ask = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
+                Fate::Instead(vec![
+                    ask("resources/list", json!({})),
+                    ask("resources/subscribe", json!({"uri": "file:///x"})),
+                    ask("prompts/list", json!({})),
+                    ask("logging/setLevel", json!({"level": "info"})),
+                    ask(
+                        "completion/complete",
+                        json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": ""}}),
+                    ),
+                    p.message.clone(),
+                ])
+            });
+        },
+    ),
     mutant("accepts-unknown-methods", "Answers what it does not know with `{}`.", ASKED_TOO_MUCH, |s| {
         own_answers(s, |answer| {
             if answer["error"]["code"] == -32601 {
