@@ -1,9 +1,10 @@
 //! The matrix: which mutant fails which judge. A judge that no mutant fails is a survivor.
 
 use super::{Fault, Mutant, mutants};
+use crate::adapter_main;
 use crate::cli::{MutantsArgs, Trouble};
 use crate::driver::{Driver, DriverError};
-use crate::drivers::Builtin;
+use crate::drivers::{Adapter, Builtin, ProcessSettings};
 use crate::judge::monitors;
 use crate::plan::{Filter, PlanError, Planned};
 use crate::run::{Settings, Stop};
@@ -210,7 +211,11 @@ impl Work {
         for name in through.iter().filter(|name| self.scenarios.iter().all(|s| s.scenario != **name)) {
             shown.trouble.push(format!("`{}` names the scenario {name}, which does not exist", mutant.name));
         }
-        let (session, planned) = match self.session(driver(mutant), through).await {
+        let opened = match driver(mutant) {
+            Ok(driver) => self.session(driver, through).await,
+            Err(trouble) => Err(trouble),
+        };
+        let (session, planned) = match opened {
             Ok(opened) => opened,
             Err(trouble) => {
                 shown.trouble.push(format!("`{}`: {trouble}", mutant.name));
@@ -266,10 +271,16 @@ impl Shown {
     }
 }
 
-fn driver(mutant: &Mutant) -> Arc<dyn Driver> {
-    match mutant.fault {
+fn driver(mutant: &Mutant) -> Result<Arc<dyn Driver>, String> {
+    Ok(match mutant.fault {
         Fault::Client(fault) => Arc::new(Builtin::new().with(Arc::new(fault))),
-    }
+        Fault::Process(_) => {
+            let settings = ProcessSettings::new().map_err(|e| e.to_string())?;
+            let exe = settings.exe.display().to_string();
+            let command = vec![exe, adapter_main::ARGUMENT.to_owned(), mutant.name.to_owned()];
+            Arc::new(Adapter::new(command, settings))
+        }
+    })
 }
 
 /// A judge that says this has been failed. `not-testable` is no kill: the judge did not see what it hangs on.

@@ -37,6 +37,8 @@ pub struct Mutant {
 pub enum Fault {
     /// The reference client in process, with one part replaced.
     Client(fn(&mut ClientSetup)),
+    /// The same as a process of its own, behind the adapter driver: the fault ends that process or outlives it.
+    Process(fn(&mut ClientSetup)),
 }
 
 /// All mutants.
@@ -48,6 +50,13 @@ pub fn mutants() -> Vec<Mutant> {
 /// A mutant that the checks name themselves.
 const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
     Mutant { name, about, scenarios: &[], fault: Fault::Client(fault) }
+}
+
+/// The fault of the mutant with this name.
+pub(crate) fn fault_of(name: &str) -> Option<fn(&mut ClientSetup)> {
+    mutants().iter().find(|mutant| mutant.name == name).map(|mutant| match mutant.fault {
+        Fault::Client(fault) | Fault::Process(fault) => fault,
+    })
 }
 
 /// Their names.

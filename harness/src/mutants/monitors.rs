@@ -1,11 +1,13 @@
 //! Faults that no scenario is about: what the monitors watch for in every case.
 
 use super::decorate::{
-    Fate, Handling, Passing, answers, failure, impatient, keeps_to_itself, messages, outgoing, params,
-    processes, requests, without_header,
+    Fate, Handling, Passing, answers, failure, impatient, incoming, keeps_to_itself, messages, outgoing,
+    params, processes, requests, without_header,
 };
 use super::{Fault, Mutant};
+use crate::adapter_main::leave_process_behind;
 use crate::drivers::ClientSetup;
+use crate::platform::{self, Force};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sparring_client::http::Purpose;
@@ -23,6 +25,11 @@ const fn mutant(
     fault: fn(&mut ClientSetup),
 ) -> Mutant {
     Mutant { name, about, scenarios, fault: Fault::Client(fault) }
+}
+
+/// A mutant that is a process of its own.
+const fn process(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
+    Mutant { name, about, scenarios: PLAIN, fault: Fault::Process(fault) }
 }
 
 /// A conversation in which nothing unusual happens.
@@ -332,6 +339,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         s.settings.stdio.terminate_wait = Duration::from_millis(50);
         processes(s, || Forgotten);
     }),
+    process("exits-on-call", "Exits when a call is answered.", |s| {
+        on_answered_call(s, || std::process::exit(3));
+    }),
+    process("aborts-on-call", "Aborts when a call is answered.", |s| {
+        on_answered_call(s, || std::process::abort());
+    }),
+    process("is-killed-on-call", "Is ended by SIGKILL when a call is answered.", |s| {
+        on_answered_call(s, || platform::end(std::process::id(), Force::Kill));
+    }),
+    process("hangs-on-close", "Never comes back from close.", |s| processes(s, || Unending)),
+    process("leaves-daemon-behind", "Leaves a process behind that belongs to nobody.", |s| {
+        processes(s, || Daemonic);
+    }),
 ];
 
 // ---- what they are made of ----
@@ -438,6 +458,38 @@ impl Handling for Forgotten {
 
     async fn wait(&self, process: &dyn ServerProcess) -> io::Result<Exit> {
         process.wait().await
+    }
+}
+
+/// Does something when a call is answered: while it is under way for the caller.
+fn on_answered_call(setup: &mut ClientSetup, fault: fn()) {
+    incoming(setup, move |p| {
+        if p.answers("tools/call") {
+            fault();
+        }
+        Fate::Pass
+    });
+}
+
+/// Never gets stdin closed.
+struct Unending;
+
+#[async_trait]
+impl Handling for Unending {
+    async fn close_stdin(&self, _: &Arc<dyn ServerProcess>) {
+        std::future::pending().await
+    }
+}
+
+/// Has started a daemon by the time the server is to end.
+struct Daemonic;
+
+#[async_trait]
+impl Handling for Daemonic {
+    async fn close_stdin(&self, process: &Arc<dyn ServerProcess>) {
+        // Without a daemon the judge passes, and that shows.
+        let _ = leave_process_behind();
+        process.close_stdin().await;
     }
 }
 
