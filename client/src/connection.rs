@@ -499,9 +499,26 @@ impl Connection {
         let mut entries: Vec<Entry> = Vec::new();
         let mut seen = HashSet::new();
         let mut cursors: Vec<String> = Vec::new();
+        let (mut session, mut begun_anew) = (self.negotiated(), false);
         loop {
             let params = cursors.last().map(|cursor| json!({"cursor": cursor}));
-            let mut page = self.request(kind.method(), params, options).await?;
+            let page = if params.is_none() || self.is_in(session.as_ref()) {
+                self.request(kind.method(), params, options).await
+            } else {
+                Err(Error::Http {
+                    status: 404,
+                    message: "the session was lost in the middle of a list".into(),
+                })
+            };
+            // Cursors are of no use in another session.
+            if !begun_anew && !cursors.is_empty() && page.as_ref().is_err_and(|e| e.code() == Some(404)) {
+                begun_anew = true;
+                (entries, seen, cursors) = Default::default();
+                session = None;
+                continue;
+            }
+            let mut page = page?;
+            session = session.or_else(|| self.negotiated());
             let Some(Value::Array(found)) = page.get_mut(kind.member()).map(Value::take) else {
                 return Err(Error::Invalid(format!(
                     "the result of {} has no array `{}`",
@@ -533,6 +550,11 @@ impl Connection {
             lists.known.insert(kind, Known { reading, changes, entries: Arc::clone(&entries) });
         }
         Ok(entries)
+    }
+
+    /// Whether the session is still the one with this outcome of its handshake.
+    fn is_in(&self, session: Option<&Arc<Negotiated>>) -> bool {
+        session.zip(self.negotiated().as_ref()).is_none_or(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     /// The list as last read; read anew if that never happened, or if the server has announced a change since, unless
