@@ -148,12 +148,12 @@ fn no_answer_to_notifications(scope: &Scope<'_, '_>) -> Findings {
                 findings.saw(message.event);
                 notified = Some(message.event);
             }
-            // To something unreadable a client may answer with an error that has no id.
+            // To something unreadable a client may answer with an error that has no id; a result answers no such thing.
             if let Some(notification) = notified
                 && message.from_client()
                 && message.is_response()
                 && message.id().is_none()
-                && !misled(conversation, message.event)
+                && !(message.is_error() && misled(conversation, message.event))
             {
                 findings
                     .against(&[notification, message.event], "a response without an id: no request was sent");
