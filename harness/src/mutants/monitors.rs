@@ -477,7 +477,7 @@ struct Unending;
 #[async_trait]
 impl Handling for Unending {
     async fn close_stdin(&self, _: &Arc<dyn ServerProcess>) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
