@@ -234,13 +234,23 @@ fn disagreements(cases: &[CaseReport]) -> Vec<String> {
     let mut found = Vec::new();
     for (id, rounds) in by_case {
         let mut verdicts: BTreeMap<&str, BTreeMap<Verdict, usize>> = BTreeMap::new();
+        let mut monitors = BTreeSet::new();
         for verdict in rounds.iter().flat_map(|case| &case.verdicts) {
+            if verdict.kind == JudgeKind::Monitor {
+                monitors.insert(verdict.judge.as_str());
+            }
             *verdicts.entry(&verdict.judge).or_default().entry(verdict.verdict).or_default() += 1;
         }
         for (judge, counts) in verdicts {
             let told: usize = counts.values().sum();
-            // A machine too busy to tell in one round says nothing against the verdict of another.
-            let decided = counts.keys().filter(|v| **v != Verdict::Inconclusive).count();
+            // A machine too busy to tell in one round says nothing against the verdict of another. Nor does it matter
+            // if a monitor had nothing to see: a client may be through before it has opened a stream on the side.
+            let says = |verdict: Verdict| match verdict {
+                Verdict::Inconclusive => false,
+                Verdict::NotApplicable => !counts.contains_key(&Verdict::Pass) || !monitors.contains(judge),
+                _ => true,
+            };
+            let decided = counts.keys().filter(|verdict| says(**verdict)).count();
             if decided > 1 || told != rounds.len() {
                 let each: Vec<String> = counts.iter().map(|(v, n)| format!("{} × {}", n, v.word())).collect();
                 found.push(format!("{id}: {judge}: {} in {} runs", each.join(", "), rounds.len()));
@@ -248,4 +258,54 @@ fn disagreements(cases: &[CaseReport]) -> Vec<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Verdict::{Fail, Inconclusive, NotApplicable, Pass};
+
+    #[test]
+    fn rounds_disagree_if_their_verdicts_say_different_things() {
+        let rows = [
+            (JudgeKind::Check, [Pass, Pass], false),
+            (JudgeKind::Check, [Pass, Fail], true),
+            (JudgeKind::Check, [Pass, Inconclusive], false),
+            (JudgeKind::Check, [Pass, NotApplicable], true),
+            (JudgeKind::Monitor, [Pass, NotApplicable], false),
+            (JudgeKind::Monitor, [Fail, NotApplicable], true),
+            (JudgeKind::Monitor, [Pass, Fail], true),
+        ];
+        for (kind, verdicts, disagree) in rows {
+            let case = |(round, verdict): (usize, &Verdict)| CaseReport {
+                id: format!("a.b[2025-11-25,http]#{round}"),
+                scenario: "a.b".into(),
+                about: String::new(),
+                revision: String::new(),
+                transport: String::new(),
+                skipped: None,
+                took_ms: 1,
+                verdicts: vec![JudgeReport {
+                    judge: "judge".into(),
+                    kind,
+                    verdict: *verdict,
+                    basis: Basis {
+                        kind: BasisKind::Promise,
+                        id: String::new(),
+                        level: Level::Promise,
+                        text: String::new(),
+                        source: None,
+                    },
+                    reason: None,
+                    prerequisite: None,
+                    expected: None,
+                    actual: Vec::new(),
+                }],
+                transcript: None,
+                again: String::new(),
+            };
+            let cases: Vec<CaseReport> = verdicts.iter().enumerate().map(case).collect();
+            assert_eq!(!disagreements(&cases).is_empty(), disagree, "{kind:?} {verdicts:?}");
+        }
+    }
 }
