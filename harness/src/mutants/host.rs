@@ -97,7 +97,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("stops-after-first-page", "Reads only the first page of a list.", |s| {
-        s.settings.pages.follow = false
+        s.settings.pages.follow = false;
     }),
     mutant("ignores-list-changed", "Does not read a list again that has changed.", |s| {
         s.settings.list_changed = ListChangedPolicy::Ignore;

@@ -141,7 +141,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("forgets-session-id", "Does not send the session id back.", |s| {
-        without_header(s, "mcp-session-id")
+        without_header(s, "mcp-session-id");
     }),
     mutant("leaves-session-open", "Does not end its session.", |s| s.settings.http.delete_session = false),
     mutant("keeps-dead-session", "Goes on in a session that the server has forgotten.", |s| {
