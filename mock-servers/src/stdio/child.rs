@@ -239,6 +239,7 @@ impl Shell {
                         self.reports.send(What::StdoutClosed { by: Party::Client });
                     }
                 }
+                Effect::Pause(time) => std::thread::sleep(time),
                 Effect::Stderr(bytes) => flood(bytes),
                 Effect::CloseStdout => {
                     let _ = platform::close_stdout();
