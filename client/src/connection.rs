@@ -235,6 +235,7 @@ impl Client {
             status,
             next_key: AtomicU64::new(0),
             lists: Mutex::new(Lists::default()),
+            changed: Arc::clone(&changed),
         });
         tokio::spawn(engine.run());
         let gone = || Error::Closed("the connection ended during the handshake".into());
@@ -348,10 +349,18 @@ pub enum CompletionRef {
     Template(String),
 }
 
+/// A list as it was read.
+struct Known {
+    /// The number of the reading, so that an earlier one that ends later does not win.
+    reading: u64,
+    /// How often the list had changed when the reading began.
+    changes: u64,
+    entries: Arc<Vec<Entry>>,
+}
+
 #[derive(Default)]
 struct Lists {
-    /// With the number of the reading, so that an earlier one that ends later does not win.
-    known: HashMap<ListKind, (u64, Arc<Vec<Entry>>)>,
+    known: HashMap<ListKind, Known>,
     /// Those whose reading has begun at least once.
     wanted: HashSet<ListKind>,
     readings: u64,
@@ -367,9 +376,16 @@ struct Inner {
     status: watch::Receiver<Status>,
     next_key: AtomicU64,
     lists: Mutex<Lists>,
+    changed: Arc<Changed>,
 }
 
 impl Inner {
+    /// Whether nothing is known to have changed since the list was read.
+    fn is_current(&self, kind: ListKind, known: &Known) -> bool {
+        self.parts.settings.list_changed == ListChangedPolicy::Ignore
+            || known.changes == self.changed.count(kind)
+    }
+
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -472,6 +488,7 @@ impl Connection {
     /// # Errors
     /// As [`Connection::list`].
     pub async fn list_with(&self, kind: ListKind, options: RequestOptions) -> Result<Arc<Vec<Entry>>, Error> {
+        let changes = self.inner.changed.count(kind);
         let reading = {
             let mut lists = self.inner.lists();
             lists.stale.remove(&kind);
@@ -482,9 +499,26 @@ impl Connection {
         let mut entries: Vec<Entry> = Vec::new();
         let mut seen = HashSet::new();
         let mut cursors: Vec<String> = Vec::new();
+        let (mut session, mut begun_anew) = (self.negotiated(), false);
         loop {
             let params = cursors.last().map(|cursor| json!({"cursor": cursor}));
-            let mut page = self.request(kind.method(), params, options).await?;
+            let page = if params.is_none() || self.is_in(session.as_ref()) {
+                self.request(kind.method(), params, options).await
+            } else {
+                Err(Error::Http {
+                    status: 404,
+                    message: "the session was lost in the middle of a list".into(),
+                })
+            };
+            // Cursors are of no use in another session.
+            if !begun_anew && !cursors.is_empty() && page.as_ref().is_err_and(|e| e.code() == Some(404)) {
+                begun_anew = true;
+                (entries, seen, cursors) = Default::default();
+                session = None;
+                continue;
+            }
+            let mut page = page?;
+            session = session.or_else(|| self.negotiated());
             let Some(Value::Array(found)) = page.get_mut(kind.member()).map(Value::take) else {
                 return Err(Error::Invalid(format!(
                     "the result of {} has no array `{}`",
@@ -512,25 +546,27 @@ impl Connection {
         }
         let entries = Arc::new(entries);
         let mut lists = self.inner.lists();
-        if lists.known.get(&kind).is_none_or(|(earlier, _)| *earlier < reading) {
-            lists.known.insert(kind, (reading, Arc::clone(&entries)));
+        if lists.known.get(&kind).is_none_or(|known| known.reading < reading) {
+            lists.known.insert(kind, Known { reading, changes, entries: Arc::clone(&entries) });
         }
         Ok(entries)
     }
 
-    /// The list as last read; read if that never happened, or if it is known to have changed and the settings say
-    /// [`ListChangedPolicy::BeforeNextUse`].
+    /// Whether the session is still the one with this outcome of its handshake.
+    fn is_in(&self, session: Option<&Arc<Negotiated>>) -> bool {
+        session.zip(self.negotiated().as_ref()).is_none_or(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// The list as last read; read anew if that never happened, or if the server has announced a change since, unless
+    /// the settings say [`ListChangedPolicy::Ignore`].
     ///
     /// # Errors
     /// As [`Connection::list`].
     pub async fn known(&self, kind: ListKind) -> Result<Arc<Vec<Entry>>, Error> {
         let known = {
             let lists = self.inner.lists();
-            lists
-                .known
-                .get(&kind)
-                .filter(|_| !lists.stale.contains(&kind))
-                .map(|(_, entries)| Arc::clone(entries))
+            let current = lists.known.get(&kind).filter(|known| self.inner.is_current(kind, known));
+            current.map(|known| Arc::clone(&known.entries))
         };
         match known {
             Some(entries) => Ok(entries),
@@ -541,7 +577,7 @@ impl Connection {
     /// The list as last read, without any request.
     #[must_use]
     pub fn cached(&self, kind: ListKind) -> Option<Arc<Vec<Entry>>> {
-        self.inner.lists().known.get(&kind).map(|(_, entries)| Arc::clone(entries))
+        self.inner.lists().known.get(&kind).map(|known| Arc::clone(&known.entries))
     }
 
     /// Lists the tools.
@@ -588,7 +624,7 @@ impl Connection {
         let mut call = self.start("tools/call", Some(params), options, progress);
         let lists = self.inner.lists();
         let known =
-            lists.known.get(&ListKind::Tools).and_then(|(_, tools)| tools.iter().find(|t| t.key == tool));
+            lists.known.get(&ListKind::Tools).and_then(|known| known.entries.iter().find(|t| t.key == tool));
         let schema = known.and_then(|tool| tool.json.get("outputSchema")).cloned();
         call.check = Check::Tool(schema.filter(|_| self.inner.parts.settings.validate_output));
         call
@@ -900,6 +936,16 @@ async fn refetch(inner: Weak<Inner>, changed: Arc<Changed>, mut status: watch::R
         }
         let connection = Connection { inner };
         for kind in kinds {
+            // Somebody who needed it may have read it already.
+            if connection
+                .inner
+                .lists()
+                .known
+                .get(&kind)
+                .is_some_and(|known| connection.inner.is_current(kind, known))
+            {
+                continue;
+            }
             let outcome = connection.list(kind).await.map(|entries| entries.len());
             drop(connection.inner.events.send(Event::Refetched { kind, outcome }));
         }

@@ -242,6 +242,16 @@ struct Request {
     held: Option<Duration>,
 }
 
+/// Whether a request asks for a page beyond the first of a list.
+fn has_cursor(params: Option<&Value>) -> bool {
+    params.is_some_and(|params| params.get("cursor").is_some())
+}
+
+/// A cursor ends with its session.
+fn cursor_lost() -> Error {
+    Error::Http { status: 404, message: "the session that the cursor belongs to is lost".to_owned() }
+}
+
 #[derive(Debug, PartialEq)]
 enum Phase {
     /// Nothing sent yet, or the session was lost and the attempt to reopen it failed.
@@ -395,6 +405,9 @@ impl Session {
         if params.as_ref().is_some_and(|p| !p.is_object()) {
             return Err(Error::Refused("params have to be an object".into()));
         }
+        if self.reopening && self.phase != Phase::Ready && has_cursor(params.as_ref()) {
+            return Err(cursor_lost());
+        }
         let ticket = self.enter(now, Purpose::Caller, method, params, options);
         if self.phase == Phase::Ready {
             self.send(ticket);
@@ -494,6 +507,9 @@ impl Session {
         if request.purpose == Purpose::Initialize || request.resent {
             let message = "the session is lost again".to_owned();
             return self.conclude(now, ticket, Err(Error::Http { status: 404, message }));
+        }
+        if has_cursor(request.params.as_ref()) {
+            return self.conclude(now, ticket, Err(cursor_lost()));
         }
         request.resent = true;
         self.unlink(ticket);

@@ -64,6 +64,8 @@ pub(crate) struct Engine {
 #[derive(Default)]
 pub(crate) struct Changed {
     kinds: Mutex<HashSet<ListKind>>,
+    /// How often each has changed.
+    counts: Mutex<HashMap<ListKind, u64>>,
     any: Notify,
 }
 
@@ -73,11 +75,17 @@ impl Changed {
     }
 
     fn mark(&self, kind: ListKind) {
-        self.kinds().insert(kind);
-        if kind == ListKind::Resources {
-            self.kinds().insert(ListKind::Templates);
+        let with_it = (kind == ListKind::Resources).then_some(ListKind::Templates);
+        for kind in [kind].into_iter().chain(with_it) {
+            *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+            self.kinds().insert(kind);
         }
         self.any.notify_one();
+    }
+
+    /// How often the list has changed so far.
+    pub(crate) fn count(&self, kind: ListKind) -> u64 {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(&kind).copied().unwrap_or_default()
     }
 
     /// Waits until there are some, and takes them.

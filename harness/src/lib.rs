@@ -7,6 +7,8 @@
 //! [`run`] runs them against scripted servers; [`driver`] is how the client is made to do things; [`judge`] is a pure
 //! function from a transcript to verdicts.
 
+#[doc(hidden)]
+pub mod adapter_main;
 pub mod bench;
 pub mod browser;
 mod cargo_test;

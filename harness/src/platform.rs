@@ -143,6 +143,12 @@ pub fn own_group(command: &mut std::process::Command) {
     let _ = command;
 }
 
+/// Makes this process the only one of a session of its own, as a daemon does, if it leads no process group.
+pub fn leave_session() {
+    #[cfg(unix)]
+    let _ = nix::unistd::setsid();
+}
+
 /// From now on ignores the signals by which a terminal or an init system ends programs: whoever calls this is ended
 /// over a channel of its own. Processes started later inherit it, so call it last.
 pub fn ignore_polite_signals() {

@@ -43,7 +43,10 @@ fn help_names_the_exit_codes() {
     let (status, help, _) = run(&["--help"]);
     assert_eq!(status, 0);
     for (code, _) in exit_code::TABLE {
-        assert!(help.lines().any(|line| line.trim_start().starts_with(&format!("{code} "))), "{code}\n{help}");
+        assert!(
+            help.lines().any(|line| line.trim_start().starts_with(&format!("{code} "))),
+            "{code}\n{help}"
+        );
     }
 }
 
@@ -52,7 +55,8 @@ fn a_passing_run_ends_with_0_and_leaves_report_and_transcript() {
     let (_folder, out) = out();
     let case = quick_case();
     let junit = format!("{out}.xml");
-    let (status, stdout, stderr) = run(&["run", "--case", &case, "--out", &out, "--report", &format!("junit={junit}")]);
+    let (status, stdout, stderr) =
+        run(&["run", "--case", &case, "--out", &out, "--report", &format!("junit={junit}")]);
     assert_eq!((status, stderr.as_str()), (code(exit_code::PASSED), ""), "{stdout}");
     assert!(stdout.trim_end().ends_with("PASS   every judge that ran passed.   exit 0"), "{stdout}");
     let report = sparring_reports::json::read(&Path::new(&out).join("report.json")).unwrap();
@@ -102,13 +106,31 @@ fn a_client_that_does_not_exist_or_talks_nonsense_ends_with_7() {
     assert_eq!(status, code(exit_code::CLIENT), "{stderr}");
     assert!(stderr.contains("no-such-program"), "{stderr}");
 
-    let (status, _, stderr) =
-        run(&["run", "--out", &out, "--driver", "adapter", "--", "/bin/sh", "-c", "echo Welcome!; exec cat >/dev/null"]);
+    let (status, _, stderr) = run(&[
+        "run",
+        "--out",
+        &out,
+        "--driver",
+        "adapter",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo Welcome!; exec cat >/dev/null",
+    ]);
     assert_eq!(status, code(exit_code::CLIENT), "{stderr}");
     assert!(stderr.contains("driver"), "{stderr}");
 
-    let (status, _, stderr) =
-        run(&["run", "--out", &out, "--driver", "adapter", "--", "/bin/sh", "-c", "echo no module >&2; exit 3"]);
+    let (status, _, stderr) = run(&[
+        "run",
+        "--out",
+        &out,
+        "--driver",
+        "adapter",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo no module >&2; exit 3",
+    ]);
     assert_eq!(status, code(exit_code::CLIENT), "{stderr}");
     assert!(stderr.contains("exit code 3") && stderr.contains("no module"), "{stderr}");
 }

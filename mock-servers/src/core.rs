@@ -86,6 +86,8 @@ pub enum Effect {
     StopReading,
     /// Write these bytes to stdout in one write.
     Write(Vec<u8>),
+    /// Do nothing for this time, so that the reader gets what was written before what comes next.
+    Pause(Duration),
     /// Write this many bytes of text lines to stderr, and wait until that is done.
     Stderr(u64),
     /// Close stdout.

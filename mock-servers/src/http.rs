@@ -231,6 +231,7 @@ impl Shared {
                 Effect::StartReading
                 | Effect::StopReading
                 | Effect::Write(_)
+                | Effect::Pause(_)
                 | Effect::Stderr(_)
                 | Effect::CloseStdout
                 | Effect::StartGrandchild

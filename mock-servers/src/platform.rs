@@ -11,6 +11,7 @@ mod imp {
     use nix::unistd::{self, Pid};
     use std::io;
     use std::str::FromStr;
+    use std::time::{Duration, Instant};
 
     pub(crate) fn monotonic_us() -> u64 {
         let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return 0 };
@@ -26,6 +27,17 @@ mod imp {
     /// Writes to stdout past the standard library's buffer, with as few calls as the system allows.
     pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<()> {
         write_all(bytes, |rest| unistd::write(io::stdout(), rest))
+    }
+
+    /// Waits until the reader has taken all that was written to stdout, but no longer than `patience`. Where the system
+    /// can't tell, it does not wait.
+    pub(crate) fn wait_until_stdout_is_read(patience: Duration) {
+        let begun = Instant::now();
+        while rustix::io::ioctl_fionread(io::stdout()).is_ok_and(|unread| unread > 0)
+            && begun.elapsed() < patience
+        {
+            std::thread::sleep(Duration::from_micros(100));
+        }
     }
 
     /// Writes to stderr.
@@ -153,6 +165,8 @@ mod imp {
     pub(crate) fn read_stdin(buffer: &mut [u8]) -> io::Result<usize> {
         io::stdin().read(buffer)
     }
+
+    pub(crate) fn wait_until_stdout_is_read(_: std::time::Duration) {}
 
     pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<()> {
         let mut stdout = io::stdout().lock();

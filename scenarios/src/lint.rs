@@ -734,6 +734,11 @@ impl<'a> Lint<'a> {
                 "signal",
                 "is for `process: signal`",
             ),
+            (
+                pattern.incarnation.is_some() && pattern.process == Some(ProcessEvent::Escaped),
+                "incarnation",
+                "is not known of a process that escaped",
+            ),
             (pattern.outcome.is_some() && !step, "outcome", "is for `step`"),
             (!pattern.failure.is_empty() && !failed, "failure", "is for a `step` that fails"),
             (pattern.code.is_some() && !failed, "code", "is for a `step` that fails"),

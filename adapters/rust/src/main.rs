@@ -1,4 +1,4 @@
-//! Puts the client of the Rust SDK (crates.io `rmcp`) under Sparring's driver protocol, see `docs/driver-protocol.md`.
+//! Puts the client of the Rust SDK (crate `rmcp`) under Sparring's driver protocol, see `docs/driver-protocol.md`.
 //! The SDK's defaults are left alone: what is judged is the SDK, not this file.
 #![allow(deprecated, reason = "the SDK marks what its newest revision has dropped")]
 

@@ -565,6 +565,24 @@ fn a_lost_session_is_opened_anew_and_the_request_sent_once_more() {
 }
 
 #[test]
+fn a_cursor_is_not_sent_in_another_session() {
+    let mut peer = Peer::ready();
+    let page = |peer: &mut Peer, at| {
+        let params = Some(json!({"cursor": "c"}));
+        peer.session.request(ms(at), "tools/list", params, RequestOptions::default())
+    };
+    peer.request(1, "tools/list", RequestOptions::default());
+    peer.receive(1, &answer(peer.last_id()));
+    let ticket = page(&mut peer, 1).unwrap();
+    peer.pump();
+    peer.session.session_lost(ms(2), Some(&Id::Number(peer.last_id())));
+    peer.pump();
+    assert_eq!(peer.error_of(ticket).code(), Some(404));
+    assert_eq!(peer.last()["method"], "initialize");
+    assert_eq!(page(&mut peer, 3).unwrap_err().code(), Some(404), "nor does it wait for the next one");
+}
+
+#[test]
 fn a_session_that_is_lost_again_and_again_does_not_loop() {
     let mut peer = Peer::ready();
     let ticket = peer.request(1, "tools/list", RequestOptions::default());

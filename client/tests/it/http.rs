@@ -242,6 +242,42 @@ async fn a_lost_session_is_reopened_without_its_id() {
 }
 
 #[tokio::test]
+async fn a_list_begins_anew_in_a_new_session() {
+    let server = Server::start(move |mut x| {
+        Box::pin(async move {
+            let old = x.request.header("mcp-session-id") == Some("s-1");
+            let (id, cursor) = (x.request.id(), x.request.json()["params"].get("cursor").is_some());
+            match (x.request.word().as_str(), cursor) {
+                ("POST initialize", _) if x.nth == 1 => {
+                    let body = init_result(&id).to_string();
+                    x.reply(200, &[("Content-Type", "application/json"), ("Mcp-Session-Id", "s-2")], &body)
+                        .await;
+                }
+                ("POST tools/list", true) if old => x.status(404).await,
+                ("POST tools/list", true) => x.json(&tools_result(&id, &["two"])).await,
+                ("POST tools/list", false) => {
+                    let mut page = tools_result(&id, &["one"]);
+                    page["result"]["nextCursor"] = json!("c");
+                    x.json(&page).await;
+                }
+                _ => x.good().await,
+            }
+        })
+    })
+    .await;
+    let connection = connect(&server).await;
+    let tools = connection.list(ListKind::Tools).await.unwrap();
+    assert_eq!(tools.iter().map(|tool| tool.key.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    let asked = server.log.of("POST tools/list");
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|r| (r.header("mcp-session-id"), r.json()["params"].get("cursor").is_some()))
+        .collect();
+    let (old, new) = (Some("s-1"), Some("s-2"));
+    assert_eq!(asked, [(old, false), (old, true), (new, false), (new, true)]);
+}
+
+#[tokio::test]
 async fn a_server_that_always_answers_404_is_no_loop() {
     let server = Server::start(|mut x| {
         Box::pin(async move {

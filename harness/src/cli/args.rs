@@ -164,9 +164,12 @@ pub struct MutantsArgs {
     /// Only list the mutants.
     #[arg(long)]
     pub list: bool,
-    /// How many cases run at a time.
+    /// How many mutants run at a time; by default four times the number of cores, at most 8.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
+    /// Keep the cases' transcripts, in a folder for each mutant inside this one.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// Arguments of `bench`.

@@ -520,6 +520,8 @@ mod tests {
                 notification("notifications/initialized", Value::Null),
                 request(2, "ping", Value::Null)
             ]))
+            .event(What::ProcessEnded { pid: 1 })
+            .event(What::Escaped { pid: 2, command: "server".into() })
     }
 
     #[test]
@@ -581,6 +583,8 @@ mod tests {
             ),
             (json!({"http": "POST", "path": "/token"}), 0, "a POST to /token"),
             (json!({"process": "started"}), 11, "the server process is started"),
+            (json!({"process": "ended"}), 17, "the server process is gone"),
+            (json!({"process": "escaped"}), 18, "a process outlives the client"),
             (json!({"process": "signal", "signal": "SIGTERM"}), 12, "the server receives SIGTERM"),
             (json!({"process": "signal", "signal": "SIGINT"}), 0, "the server receives SIGINT"),
             (

@@ -541,6 +541,37 @@ pub(super) const MUTANTS: &[Mutant] = &[
             });
         },
     ),
+    // ---- what only monitors watch for ----
+    Mutant {
+        name: "sends-refresh-token",
+        about: "Sends the refresh token in place of the access token.",
+        scenarios: &["auth.token.refresh-kept"],
+        fault: Fault::Client(|setup| {
+            let refresh = Memo::<Option<String>>::default();
+            let found = refresh.clone();
+            documents(setup, Document::Tokens, move |_, json| {
+                found.set(json.get("refresh_token").and_then(Value::as_str).map(str::to_owned));
+            });
+            tokens(setup, move |request, _| {
+                if let Some(token) = refresh.get() {
+                    set_header(request, "Authorization", Some(format!("Bearer {token}")));
+                }
+            });
+        }),
+    },
+    Mutant {
+        name: "resource-with-fragment",
+        about: "Names a resource that has a fragment.",
+        scenarios: &["auth.flow.from-401"],
+        fault: Fault::Client(|setup| {
+            authorizations(setup, |query| {
+                let resource = query.get("resource").map(|resource| format!("{resource}#mcp"));
+                if let Some(resource) = resource {
+                    query.set("resource", resource);
+                }
+            });
+        }),
+    },
 ];
 
 /// The well-known place of resource metadata, without a path.

@@ -30,6 +30,8 @@ pub(super) enum Fate {
     Pass,
     /// It is lost.
     Drop,
+    /// These go on in its place.
+    Instead(Vec<Value>),
     /// The connection is dead from here on: nothing is sent any more, and nothing heard.
     Die,
 }
@@ -146,6 +148,7 @@ where
         match fate {
             Fate::Pass => vec![message],
             Fate::Drop => Vec::new(),
+            Fate::Instead(messages) => messages,
             Fate::Die => {
                 traffic.dead = true;
                 Vec::new()
@@ -174,6 +177,7 @@ where
             Fate::Pass if message == original => vec![text],
             Fate::Pass => vec![message.to_string()],
             Fate::Drop => Vec::new(),
+            Fate::Instead(messages) => messages.iter().map(Value::to_string).collect(),
             Fate::Die => {
                 traffic.dead = true;
                 Vec::new()

@@ -45,21 +45,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("reads-only-sse", "Can't read answers to calls that come as JSON.", |s| {
         cannot_read(s, "application/json");
     }),
-    mutant("expects-type-of-first-answer", "Expects each answer in the format of the first.", |s| {
-        let first = Arc::new(Mutex::new(None));
-        responses(s, move |_, response| {
-            let media_type = response.media_type();
-            let odd = response.status == 200
-                && *first
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert_with(|| media_type.clone())
-                    != media_type;
-            async move { Ok(if odd { unreadable(response) } else { response }) }
-        });
-    }),
+    mutant(
+        "expects-type-of-first-answer",
+        "Expects the answer to each call in the format of the first.",
+        |s| {
+            let first = Arc::new(Mutex::new(None));
+            responses(s, move |request, response| {
+                let media_type = response.media_type();
+                let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+                let odd = carries(&request, "tools/call")
+                    && *first.get_or_insert_with(|| media_type.clone()) != media_type;
+                async move { Ok(if odd { unreadable(response) } else { response }) }
+            });
+        },
+    ),
     mutant("fails-on-202", "Stops working at HTTP 202.", |s| dies_on_response(s, |_, status| status == 202)),
-    mutant("sends-no-accept-header", "Sends no Accept.", |s| without_header(s, "accept")),
     mutant("never-resumes", "Does not take up streams that broke off.", |s| {
         s.settings.http.stream_attempts = 0;
     }),

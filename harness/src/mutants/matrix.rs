@@ -1,9 +1,10 @@
 //! The matrix: which mutant fails which judge. A judge that no mutant fails is a survivor.
 
 use super::{Fault, Mutant, mutants};
+use crate::adapter_main;
 use crate::cli::{MutantsArgs, Trouble};
 use crate::driver::{Driver, DriverError};
-use crate::drivers::Builtin;
+use crate::drivers::{Adapter, Builtin, ProcessSettings};
 use crate::judge::monitors;
 use crate::plan::{Filter, PlanError, Planned};
 use crate::run::{Settings, Stop};
@@ -15,7 +16,10 @@ use sparring_scenarios::profile::Profile;
 use sparring_scenarios::scenario::Scenario;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 /// A judge that a mutant failed, with the case that shows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +37,7 @@ pub struct Kill {
 pub struct Matrix {
     /// The judges, with the mutants that are said to fail them.
     pub claimed: BTreeMap<String, BTreeSet<String>>,
-    /// What was seen.
+    /// What was seen of that. A mutant may fail other judges too; that is not followed up.
     pub kills: BTreeSet<Kill>,
     /// Mutants that were run.
     pub run: Vec<&'static str>,
@@ -46,11 +50,12 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// The mutants that are said to fail a judge and did.
     fn killers(&self, judge: &str) -> BTreeSet<&'static str> {
         self.kills.iter().filter(|k| k.judge == judge).map(|k| k.mutant).collect()
     }
 
-    /// Judges that nothing failed.
+    /// Judges that nothing failed which should.
     pub fn survivors(&self) -> Vec<&str> {
         let judges = self.claimed.keys().map(String::as_str);
         judges.filter(|judge| self.killers(judge).is_empty()).collect()
@@ -88,18 +93,9 @@ impl Matrix {
     fn render(&self) -> String {
         let mut text = String::new();
         for judge in self.claimed.keys() {
-            let said = &self.claimed[judge];
-            let killers = self.killers(judge);
-            let list = |mutants: Vec<&str>| {
-                if mutants.is_empty() { "nothing".to_owned() } else { mutants.join(", ") }
-            };
-            let own: Vec<&str> = killers.iter().copied().filter(|m| said.contains(*m)).collect();
-            let others = killers.len() - own.len();
-            let _ = write!(text, "{judge}\n    failed by {}", list(own));
-            let _ = match others {
-                0 => writeln!(text),
-                n => writeln!(text, ", and {n} more"),
-            };
+            let killers: Vec<&str> = self.killers(judge).into_iter().collect();
+            let killers = if killers.is_empty() { "nothing".to_owned() } else { killers.join(", ") };
+            let _ = writeln!(text, "{judge}\n    failed by {killers}");
         }
         for (judge, mutant) in self.broken_claims() {
             let _ = writeln!(text, "NOT KILLED     {judge} passes `{mutant}`, which should fail it");
@@ -128,86 +124,163 @@ impl Matrix {
     }
 }
 
-/// What a mutant has to be put through, and what is said of it.
+/// What is said of the mutants, and what shows it.
 struct Work {
     scenarios: Vec<Arc<Scenario>>,
     claimed: BTreeMap<String, BTreeSet<String>>,
-    by_mutant: BTreeMap<String, BTreeSet<String>>,
+    /// The scenarios that each mutant goes through.
+    through: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 impl Work {
     fn new(scenarios: Vec<Arc<Scenario>>) -> Self {
-        let mut work = Self { scenarios, claimed: BTreeMap::new(), by_mutant: BTreeMap::new() };
-        for scenario in &work.scenarios {
+        let mut claimed = BTreeMap::new();
+        let mut through: BTreeMap<_, BTreeSet<_>> = mutants()
+            .iter()
+            .map(|mutant| (mutant.name, mutant.scenarios.iter().map(|s| (*s).to_owned()).collect()))
+            .collect();
+        for scenario in &scenarios {
             for check in &scenario.judge {
-                let id = format!("{}/{}", scenario.scenario, check.check);
-                work.claimed.insert(id, check.killed_by.iter().cloned().collect());
                 for mutant in &check.killed_by {
-                    work.by_mutant.entry(mutant.clone()).or_default().insert(scenario.scenario.clone());
+                    if let Some(through) = through.get_mut(mutant.as_str()) {
+                        through.insert(scenario.scenario.clone());
+                    }
                 }
+                let said = check.killed_by.iter().cloned().collect();
+                claimed.insert(format!("{}/{}", scenario.scenario, check.check), said);
             }
         }
         for monitor in monitors().iter().filter(|m| !m.judges_the_harness()) {
-            let killed_by = monitor.killed_by.iter().map(|m| (*m).to_owned()).collect();
-            work.claimed.insert(monitor.id.to_owned(), killed_by);
+            let said = monitor.killed_by.iter().map(|m| (*m).to_owned()).collect();
+            claimed.insert(monitor.id.to_owned(), said);
         }
-        for mutant in mutants() {
-            let scenarios = work.by_mutant.entry(mutant.name.to_owned()).or_default();
-            scenarios.extend(mutant.scenarios.iter().map(|s| (*s).to_owned()));
-        }
-        work
+        Self { scenarios, claimed, through }
     }
-}
 
-async fn run(chosen: &[Mutant], settings: &Settings, stop: &Stop) -> Result<Matrix, Trouble> {
-    let scenarios: Vec<Arc<Scenario>> = load::embedded()
-        .map_err(|d| Trouble::usage(d.iter().map(|d| d.render(false)).collect::<String>()))?
-        .into_iter()
-        .map(|l| l.scenario)
-        .collect();
-    let work = Work::new(scenarios);
-    let mut matrix = Matrix { claimed: work.claimed.clone(), ..Matrix::default() };
-    let all: BTreeSet<String> = work.scenarios.iter().map(|s| s.scenario.clone()).collect();
-    if chosen.len() == mutants().len() {
-        // First the control: nothing may fail the client without a fault.
-        for case in cases(&work, Arc::new(Builtin::new()), &all, settings, stop, &mut matrix).await {
-            for verdict in case.verdicts.iter().filter(|v| kills(v.verdict)) {
-                matrix.false_alarms.push((verdict.judge.clone(), case.id.clone()));
-            }
-        }
-    } else {
-        matrix.claimed.retain(|_, said| chosen.iter().any(|m| said.contains(m.name)));
+    /// Whether a case of a scenario can show any of these judges to fail.
+    fn is_needed(scenario: &str, mutant: &Mutant, judges: &BTreeSet<&str>) -> bool {
+        judges.iter().any(|judge| match judge.split_once('/') {
+            Some((of, _)) => of == scenario,
+            // A monitor judges in each case.
+            None => mutant.scenarios.is_empty() || mutant.scenarios.contains(&scenario),
+        })
     }
-    for mutant in chosen {
-        if stop.is_asked() {
-            matrix.trouble.push("interrupted".to_owned());
-            break;
+
+    async fn session(
+        &self,
+        driver: Arc<dyn Driver>,
+        through: &BTreeSet<String>,
+    ) -> Result<(Arc<Session>, Vec<Planned>), String> {
+        let scenarios = self.scenarios.iter().filter(|s| through.contains(&s.scenario)).cloned().collect();
+        let profile = Profile::reference().map_err(|d| d.render(false))?;
+        let session = Session::open(driver, scenarios, Some(profile), String::new())
+            .await
+            .map_err(|e: DriverError| e.to_string())?;
+        let mut planned = session.plan(&Filter::default()).map_err(|e: PlanError| e.to_string())?;
+        planned.retain(|p| p.skip.is_none());
+        Ok((Arc::new(session), planned))
+    }
+
+    /// Puts the unchanged client through everything.
+    async fn control(&self, settings: &Settings, stop: &Stop) -> Shown {
+        let all = self.scenarios.iter().map(|s| s.scenario.clone()).collect();
+        let mut shown = Shown::default();
+        match self.session(Arc::new(Builtin::new()), &all).await {
+            Ok((session, planned)) => {
+                for case in shown.run(&session, planned, settings, stop).await {
+                    let failed = case.verdicts.iter().filter(|v| kills(v.verdict));
+                    shown.failed.extend(failed.map(|v| (v.judge.clone(), case.id.clone())));
+                }
+            }
+            Err(trouble) => shown.trouble.push(trouble),
         }
-        matrix.run.push(mutant.name);
-        let wanted = work.by_mutant.get(mutant.name).cloned().unwrap_or_default();
-        for name in wanted.difference(&all) {
-            matrix.trouble.push(format!("`{}` names the scenario {name}, which does not exist", mutant.name));
+        shown
+    }
+
+    /// Puts a mutant through its cases, one after the other in a fixed order, until it has failed all the judges that
+    /// it should fail.
+    async fn put_through(&self, mutant: &Mutant, settings: &Settings, stop: &Stop) -> Shown {
+        let mut shown = Shown::default();
+        let mut awaited: BTreeSet<&str> = self
+            .claimed
+            .iter()
+            .filter(|(_, said)| said.contains(mutant.name))
+            .map(|(judge, _)| judge.as_str())
+            .collect();
+        let through = &self.through[mutant.name];
+        for name in through.iter().filter(|name| self.scenarios.iter().all(|s| s.scenario != **name)) {
+            shown.trouble.push(format!("`{}` names the scenario {name}, which does not exist", mutant.name));
         }
-        for case in cases(&work, driver(mutant), &wanted, settings, stop, &mut matrix).await {
-            for verdict in case.verdicts.iter().filter(|v| kills(v.verdict)) {
-                let known = matrix.kills.iter().any(|k| k.judge == verdict.judge && k.mutant == mutant.name);
-                if !known {
-                    matrix.kills.insert(Kill {
-                        judge: verdict.judge.clone(),
-                        mutant: mutant.name,
-                        case: case.id.clone(),
-                    });
+        let opened = match driver(mutant) {
+            Ok(driver) => self.session(driver, through).await,
+            Err(trouble) => Err(trouble),
+        };
+        let (session, planned) = match opened {
+            Ok(opened) => opened,
+            Err(trouble) => {
+                shown.trouble.push(format!("`{}`: {trouble}", mutant.name));
+                return shown;
+            }
+        };
+        for one in planned {
+            if stop.is_asked() {
+                break;
+            }
+            if !Self::is_needed(&one.case.scenario.scenario, mutant, &awaited) {
+                continue;
+            }
+            for case in shown.run(&session, vec![one], settings, stop).await {
+                for verdict in case.verdicts.iter().filter(|v| kills(v.verdict)) {
+                    if awaited.remove(verdict.judge.as_str()) {
+                        shown.failed.push((verdict.judge.clone(), case.id.clone()));
+                    }
                 }
             }
         }
+        shown
     }
-    Ok(matrix)
 }
 
-fn driver(mutant: &Mutant) -> Arc<dyn Driver> {
-    match mutant.fault {
-        Fault::Client(fault) => Arc::new(Builtin::new().with(Arc::new(fault))),
+/// What was seen of one client.
+#[derive(Default)]
+struct Shown {
+    /// Judge and case.
+    failed: Vec<(String, String)>,
+    cases: usize,
+    trouble: Vec<String>,
+}
+
+impl Shown {
+    async fn run(
+        &mut self,
+        session: &Arc<Session>,
+        planned: Vec<Planned>,
+        settings: &Settings,
+        stop: &Stop,
+    ) -> Vec<CaseReport> {
+        let finished = session.run(planned, settings.clone(), Options::default(), stop, |_| {}).await;
+        self.trouble.extend(finished.errors);
+        for case in &finished.report.cases {
+            for verdict in case.verdicts.iter().filter(|v| v.verdict == Verdict::HarnessError) {
+                let reason = verdict.reason.as_deref().unwrap_or_default();
+                self.trouble.push(format!("{}: {}: {reason}", case.id, verdict.judge));
+            }
+        }
+        self.cases += finished.report.cases.len();
+        finished.report.cases
     }
+}
+
+fn driver(mutant: &Mutant) -> Result<Arc<dyn Driver>, String> {
+    Ok(match mutant.fault {
+        Fault::Client(fault) => Arc::new(Builtin::new().with(Arc::new(fault))),
+        Fault::Process(_) => {
+            let settings = ProcessSettings::new().map_err(|e| e.to_string())?;
+            let exe = settings.exe.display().to_string();
+            let command = vec![exe, adapter_main::ARGUMENT.to_owned(), mutant.name.to_owned()];
+            Arc::new(Adapter::new(command, settings))
+        }
+    })
 }
 
 /// A judge that says this has been failed. `not-testable` is no kill: the judge did not see what it hangs on.
@@ -215,40 +288,59 @@ const fn kills(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Fail | Verdict::Warn | Verdict::Timeout | Verdict::Crash)
 }
 
-async fn cases(
-    work: &Work,
-    driver: Arc<dyn Driver>,
-    scenarios: &BTreeSet<String>,
-    settings: &Settings,
-    stop: &Stop,
-    matrix: &mut Matrix,
-) -> Vec<CaseReport> {
-    let of_interest = work.scenarios.iter().filter(|s| scenarios.contains(&s.scenario)).cloned().collect();
-    let planned = async {
-        let profile = Profile::reference().map_err(|d| d.render(false))?;
-        let session = Session::open(driver, of_interest, Some(profile), String::new())
-            .await
-            .map_err(|e: DriverError| e.to_string())?;
-        let planned: Vec<Planned> = session.plan(&Filter::default()).map_err(|e: PlanError| e.to_string())?;
-        Ok::<_, String>((Arc::new(session), planned))
-    };
-    let (session, planned) = match planned.await {
-        Ok(planned) => planned,
-        Err(trouble) => {
-            matrix.trouble.push(trouble);
-            return Vec::new();
-        }
-    };
-    let finished = session.run(planned, settings.clone(), Options::default(), stop, |_| {}).await;
-    matrix.trouble.extend(finished.errors);
-    for case in &finished.report.cases {
-        for verdict in case.verdicts.iter().filter(|v| v.verdict == Verdict::HarnessError) {
-            let reason = verdict.reason.as_deref().unwrap_or_default();
-            matrix.trouble.push(format!("{}: {}: {reason}", case.id, verdict.judge));
-        }
+async fn run(chosen: &[Mutant], settings: &Settings, stop: &Stop) -> Result<Matrix, Trouble> {
+    let scenarios = load::embedded()
+        .map_err(|d| Trouble::usage(d.iter().map(|d| d.render(false)).collect::<String>()))?
+        .into_iter()
+        .map(|l| l.scenario)
+        .collect();
+    let work = Arc::new(Work::new(scenarios));
+    let mut matrix = Matrix { claimed: work.claimed.clone(), ..Matrix::default() };
+    if chosen.len() == mutants().len() {
+        // First the control: nothing may fail the client without a fault.
+        let shown = work.control(settings, stop).await;
+        matrix.false_alarms = shown.failed;
+        matrix.cases += shown.cases;
+        matrix.trouble.extend(shown.trouble);
+    } else {
+        matrix.claimed.retain(|_, said| chosen.iter().any(|m| said.contains(m.name)));
     }
-    matrix.cases += finished.report.cases.len();
-    finished.report.cases
+    // A mutant waits more than it works, so several go side by side; the cases of each come one by one.
+    let permits = Arc::new(Semaphore::new(settings.jobs));
+    let mut running = JoinSet::new();
+    for (place, mutant) in chosen.iter().copied().enumerate() {
+        let (work, permits, stop) = (Arc::clone(&work), Arc::clone(&permits), stop.clone());
+        let mut settings = Settings { jobs: 1, ..settings.clone() };
+        settings.transcripts = settings.transcripts.map(|folder| folder.join(mutant.name));
+        running.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            (place, work.put_through(&mutant, &settings, &stop).await)
+        });
+    }
+    let mut shown = BTreeMap::new();
+    while let Some(ended) = running.join_next().await {
+        let (place, ended) = ended.map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, e))?;
+        shown.insert(place, ended);
+        progress(shown.len(), chosen.len());
+    }
+    for (place, shown) in shown {
+        let mutant = chosen[place].name;
+        matrix.run.push(mutant);
+        matrix.cases += shown.cases;
+        matrix.trouble.extend(shown.trouble);
+        matrix.kills.extend(shown.failed.into_iter().map(|(judge, case)| Kill { judge, mutant, case }));
+    }
+    Ok(matrix)
+}
+
+/// Says how far it is, on terminals only.
+fn progress(done: usize, of: usize) {
+    let mut stderr = std::io::stderr().lock();
+    if stderr.is_terminal() {
+        let end = if done == of { "\r\x1b[K" } else { "" };
+        // It matters to nobody whether this can be seen.
+        let _ = write!(stderr, "\r  {done}/{of} mutants{end}").and_then(|()| stderr.flush());
+    }
 }
 
 pub(crate) fn command(args: &MutantsArgs) -> Result<u8, Trouble> {
@@ -275,9 +367,9 @@ pub(crate) fn command(args: &MutantsArgs) -> Result<u8, Trouble> {
         let stop = Stop::on_signals();
         let mut settings = Settings::new()
             .map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, format!("can't prepare: {e}")))?;
-        if let Some(jobs) = args.jobs {
-            settings.jobs = jobs.max(1);
-        }
+        // A mutant waits more than it works.
+        settings.jobs = args.jobs.unwrap_or(2 * settings.jobs).max(1);
+        settings.transcripts.clone_from(&args.out);
         let matrix = run(&chosen, &settings, &stop).await?;
         if stop.is_asked() {
             return Err(Trouble::new(exit_code::INTERRUPTED, "interrupted"));

@@ -190,9 +190,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             refuses(s, "initialize", |_, result| has_others(&result["serverInfo"], KNOWN));
         },
     ),
-    mutant("drops-instructions", "Does not hand on the server's instructions.", |s| {
-        results(s, "initialize", |result| drop(remove(result, "instructions")));
-    }),
     // ---- calls ----
     mutant("loses-arguments", "Calls tools without arguments.", |s| {
         params(s, "tools/call", |params| params["arguments"] = json!({}));

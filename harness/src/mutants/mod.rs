@@ -10,6 +10,7 @@ mod host;
 mod http;
 mod matrix;
 mod messages;
+mod monitors;
 mod stdio;
 
 pub(crate) use matrix::command;
@@ -36,16 +37,26 @@ pub struct Mutant {
 pub enum Fault {
     /// The reference client in process, with one part replaced.
     Client(fn(&mut ClientSetup)),
+    /// The same as a process of its own, behind the adapter driver: the fault ends that process or outlives it.
+    Process(fn(&mut ClientSetup)),
 }
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    [auth::MUTANTS, messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS].concat()
+    [auth::MUTANTS, messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS, monitors::MUTANTS]
+        .concat()
 }
 
 /// A mutant that the checks name themselves.
 const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
     Mutant { name, about, scenarios: &[], fault: Fault::Client(fault) }
+}
+
+/// The fault of the mutant with this name.
+pub(crate) fn fault_of(name: &str) -> Option<fn(&mut ClientSetup)> {
+    mutants().iter().find(|mutant| mutant.name == name).map(|mutant| match mutant.fault {
+        Fault::Client(fault) | Fault::Process(fault) => fault,
+    })
 }
 
 /// Their names.

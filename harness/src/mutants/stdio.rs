@@ -233,8 +233,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
             })
         });
     }),
-    mutant("decodes-utf8-by-chunk", "Decodes each piece that arrives by itself.", |s| {
-        processes(s, || Chunks(|chunk| String::from_utf8_lossy(&chunk).into_owned().into_bytes()));
+    mutant("decodes-utf8-by-chunk", "Reads byte by byte and decodes each one by itself.", |s| {
+        processes(s, || {
+            Chunks(|chunk| {
+                let texts = chunk.chunks(1).map(String::from_utf8_lossy);
+                texts.collect::<String>().into_bytes()
+            })
+        });
     }),
     mutant("never-reads-stderr", "Does not read stderr.", |s| {
         impatient(s);

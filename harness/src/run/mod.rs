@@ -58,13 +58,14 @@ use tokio::sync::watch;
 /// What the private first arguments of this executable start with.
 pub const PRIVATE_PREFIX: &str = "__sparring-";
 
-/// Does the work of a helper process if this process was started as one: a stdio mock, a supervisor, or a stand-in
-/// for a browser; the caller then ends with the exit code. Has to be the first thing in `main`, before any thread or
+/// Does the work of a helper process if this process was started as one: a stdio mock, a supervisor, a stand-in
+/// for a browser, or the reference client as an adapter; the caller then ends with the exit code. Has to be the first thing in `main`, before any thread or
 /// runtime is started.
 pub fn hand_over() -> Option<ExitCode> {
     sparring_mock_servers::stdio::run_if_mock()
         .or_else(supervise::run_if_supervisor)
         .or_else(crate::browser::stand_in::run_if_stand_in)
+        .or_else(crate::adapter_main::run_if_adapter)
 }
 
 /// How cases are run.

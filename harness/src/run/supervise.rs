@@ -8,6 +8,7 @@
 //! Over the connection, one JSON object a line: first the token, then reports; from the harness any byte, or the
 //! end of the stream, means "stop".
 
+use crate::adapter_main;
 use crate::platform::{self, Force, Process, Reaped};
 use crate::run::{PRIVATE_PREFIX, directory};
 use serde::{Deserialize, Serialize};
@@ -284,5 +285,9 @@ impl Watch {
 }
 
 fn is_ours(process: &Process) -> bool {
-    process.first_argument.as_deref().is_some_and(|argument| argument.starts_with(PRIVATE_PREFIX))
+    // The reference client as an adapter is a client like others.
+    process
+        .first_argument
+        .as_deref()
+        .is_some_and(|argument| argument.starts_with(PRIVATE_PREFIX) && argument != adapter_main::ARGUMENT)
 }

@@ -6,6 +6,10 @@ use sparring_wire::framing::Line;
 use sparring_wire::jsonrpc::{self, Envelope, Inspected};
 use sparring_wire::transcript::{Direction, LineSeen, Party, What};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Between the pieces of a message; without it the pipe puts them together again.
+const PIECE_GAP: Duration = Duration::from_millis(1);
 
 /// What a stdio server keeps; `initialized` serves HTTP without sessions as well.
 #[derive(Debug, Default)]
@@ -158,6 +162,7 @@ impl ServerCore {
             Some(size) => {
                 for piece in bytes.chunks(usize::try_from(size).unwrap_or(usize::MAX).max(1)) {
                     self.effect(Effect::Write(piece.to_vec()));
+                    self.effect(Effect::Pause(PIECE_GAP));
                 }
             }
             None => self.effect(Effect::Write(bytes)),

@@ -178,7 +178,7 @@ fn show(effect: &Effect) -> Option<String> {
         Effect::Observe(What::StreamEnded { exchange, by }) => format!("#{exchange} ended by {by:?}"),
         Effect::Observe(What::ProcessExiting { code, signal }) => format!("exiting {code:?} {signal:?}"),
         Effect::Observe(What::ModelChanged { change }) => change.clone(),
-        Effect::Observe(_) | Effect::Timer { .. } | Effect::Write(_) => return None,
+        Effect::Observe(_) | Effect::Timer { .. } | Effect::Write(_) | Effect::Pause(_) => return None,
         Effect::Respond { .. } | Effect::Head { .. } | Effect::Chunk { .. } | Effect::End { .. } => {
             return None;
         }
@@ -401,6 +401,9 @@ fn presentation_changes_the_bytes_of_the_next_message_only() {
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}}\r\n"
     );
     assert!(pieces.len() == 3 && pieces[..2].iter().all(|p| p.len() == 30), "{pieces:?}");
+    // A pipe would put them together again if nothing kept them apart.
+    let apart = bench.effects.iter().rev().take(6).map(|e| matches!(e, Effect::Pause(_)));
+    assert_eq!(apart.collect::<Vec<_>>(), [true, false, true, false, true, false]);
 
     let mut merged = stdio(
         json!({"tools": ["echo"], "rules": [{"on": "tools/call", "nth": 1, "do": [{"merge_next": 2}]}]}),

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const CANNOT_START: u8 = 70;
 /// A grandchild ends after this long, whatever happens.
 const GRANDCHILD_LIFE: Duration = Duration::from_secs(600);
+/// How long the reader may take to fetch one piece of a message before the next is written all the same.
+const PATIENCE: Duration = Duration::from_millis(250);
 const STACK: usize = 256 << 10;
 
 /// Runs this process as a mock or a mock's grandchild if its arguments say that it is one, to its end.
@@ -246,6 +248,10 @@ impl Shell {
                     if platform::write_stdout(&bytes).is_err() && state.core.stdout_lost() {
                         self.reports.send(What::StdoutClosed { by: Party::Client });
                     }
+                }
+                Effect::Pause(time) => {
+                    std::thread::sleep(time);
+                    platform::wait_until_stdout_is_read(PATIENCE);
                 }
                 Effect::Stderr(bytes) => flood(bytes),
                 Effect::CloseStdout => {

@@ -23,7 +23,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         "case.ended-in-time",
         &["driver.completes"],
         "the case ends before its deadline",
-        &["hangs-on-call"],
+        &["hangs-on-call", "hangs-on-close"],
         Verdict::Timeout,
         |scope| {
             ends_badly(scope, |what| match what {
@@ -36,7 +36,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         "case.client-alive",
         &["driver.completes"],
         "the client lives until the harness ends it",
-        &["exits-on-call"],
+        &["exits-on-call", "aborts-on-call", "is-killed-on-call"],
         Verdict::Crash,
         |scope| {
             ends_badly(scope, |what| match what {
@@ -56,7 +56,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         "case.no-escaped-process",
         &["driver.no-escape"],
         "no process outlives the client",
-        &["leaves-server-running"],
+        &["leaves-server-running", "leaves-daemon-behind"],
         Verdict::Fail,
         |scope| {
             every(scope, |what| match what {

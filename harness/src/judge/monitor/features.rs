@@ -22,7 +22,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["resources-require-capability-must", "resources-require-capability-should"],
         "the server does not declare `resources`",
         "no resources/* request is sent",
-        &["ignores-server-capabilities"],
+        &["uses-undeclared-features"],
         |scope| undeclared(scope, "/resources", |method| method.starts_with("resources/")),
     ),
     monitor(
@@ -30,7 +30,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["resources-subscribe-requires-subcapability", "resources-subscribe-requires-subcapability-should"],
         "the server does not declare `resources.subscribe`",
         "no subscription is asked for",
-        &["ignores-server-capabilities"],
+        &["uses-undeclared-features"],
         |scope| undeclared(scope, "/resources/subscribe", |method| method == "resources/subscribe"),
     ),
     monitor(
@@ -38,7 +38,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["prompts-require-capability-must", "prompts-require-capability-should"],
         "the server does not declare `prompts`",
         "no prompts/* request is sent",
-        &["ignores-server-capabilities"],
+        &["uses-undeclared-features"],
         |scope| undeclared(scope, "/prompts", |method| method.starts_with("prompts/")),
     ),
     monitor(
@@ -46,7 +46,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["logging-require-capability-must", "logging-require-capability-should"],
         "the server does not declare `logging`",
         "no logging/setLevel is sent",
-        &["ignores-server-capabilities"],
+        &["uses-undeclared-features"],
         |scope| undeclared(scope, "/logging", |method| method == "logging/setLevel"),
     ),
     monitor(
@@ -54,7 +54,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         &["completion-require-capability-must", "completion-require-capability-should"],
         "the server does not declare `completions`",
         "no completion/complete is sent",
-        &["ignores-server-capabilities"],
+        &["uses-undeclared-features"],
         |scope| undeclared(scope, "/completions", |method| method == "completion/complete"),
     ),
     // ---- what the client did not declare ----

@@ -158,7 +158,7 @@ fn no_answer_to_notifications(scope: &Scope<'_, '_>) -> Findings {
                 && message.is_response()
                 && message.id().is_none()
                 && !unreadable
-                && !misled(conversation, message.event)
+                && !(message.is_error() && misled(conversation, message.event))
             {
                 findings
                     .against(&[notification, message.event], "a response without an id: no request was sent");

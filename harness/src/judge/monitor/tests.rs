@@ -343,6 +343,14 @@ fn bad() -> Vec<(&'static str, Sample)> {
                     .client_line("{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}"),
             ),
         ),
+        (
+            "ids.no-answer-to-notifications",
+            stdio(
+                bare()
+                    .mock_fault("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}")
+                    .client_line("{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}"),
+            ),
+        ),
         ("handshake.initialize-first", stdio(transcript().client(request(0, "tools/list", NONE)))),
         ("handshake.initialize-params", initializes(|p| p["capabilities"] = json!(null))),
         ("handshake.client-info", initializes(|p| p["clientInfo"] = json!({"name": "c"}))),
