@@ -192,8 +192,14 @@ fn without_steps(scenario: &Arc<Scenario>) -> (Arc<Scenario>, Vec<Check>) {
 }
 
 fn names_a_step(check: &Check) -> bool {
-    let patterns =
-        check.after.iter().chain(&check.until).chain(&check.expect).chain(&check.never).chain(&check.order);
+    let patterns = check
+        .when
+        .iter()
+        .chain(&check.after)
+        .chain(&check.until)
+        .chain(&check.expect)
+        .chain(&check.never)
+        .chain(&check.order);
     let nested = check.count.iter().map(|c| &c.of);
     let each = check.each.iter().flat_map(|e| std::iter::once(&e.of).chain(&e.are));
     let spacing = check.spacing.iter().flat_map(|s| [&s.from, &s.to]);
