@@ -2,7 +2,7 @@
 
 The SDK's defaults are left alone: what is judged is the SDK, not this file.
 """
-import asyncio, importlib.metadata, json, sys, threading
+import asyncio, importlib.metadata, json, os, sys, threading
 
 import anyio, mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -10,6 +10,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from sdk import Failed, Session, event, plain, query, redirects, roots, write
 
 FEATURES = ["sampling", "elicitation", "roots", "oauth", "progress", "notifications", "several-servers", "call-timeout", "headers"]
+PAGES = 1000  # the SDK leaves the loop over pages to its user, and so its end
 sessions, running = {}, {}  # by server; cancel scopes by step
 
 
@@ -30,12 +31,14 @@ def every(method, key, members=None):
     async def run(params):
         items, cursor = [], None
         for session in chosen(params):
-            while True:
+            for _ in range(PAGES):
                 page = await session.attempt(lambda client: getattr(client, method)(cursor=cursor))
                 items += [{**{k: v for k, v in item.items() if not members or k in members}, "server": session.name} for item in plain(page)[key]]
                 cursor = page.next_cursor
                 if cursor is None:  # an empty string is a cursor
                     break
+            else:
+                raise Failed("refused", f"the adapter reads {PAGES} pages and no more")
         return {key: items}
     return run
 
@@ -149,3 +152,5 @@ async def main():
 
 
 asyncio.run(main())
+sys.stderr.flush()
+os._exit(0)  # the interpreter's own way out takes its time

@@ -52,8 +52,8 @@ class Failed(Exception):
 class Storage:
     """What the SDK leaves to its user in OAuth: keeping things, and taking the redirect."""
 
-    def __init__(self, id=None, secret=None):
-        method = "client_secret_basic" if secret else "none"
+    def __init__(self, id=None, secret=None, method=None):
+        method = method or ("client_secret_basic" if secret else "none")
         self.tokens, self.client = None, id and OAuthClientInformationFull(client_id=id, client_secret=secret, token_endpoint_auth_method=method, **REDIRECT)
 
     async def get_tokens(self): return self.tokens
@@ -70,6 +70,30 @@ class Storage:
         if "code" not in told:
             raise OAuthFlowError(f"no code in the redirect: {told.get('error')}")
         return AuthorizationCodeResult(**{key: told.get(key) for key in ("code", "state", "iss")})
+
+
+class OnDemand(httpx2.Auth):
+    """The SDK's OAuth from the first 401 on. A user would configure it for servers that want it: it lets one request through at a time."""
+
+    requires_response_body = True
+
+    def __init__(self, provider):
+        self.provider, self.wanted = provider, False
+
+    async def async_auth_flow(self, request):
+        response = None if self.wanted else (yield request)
+        if not self.wanted and response.status_code != 401:
+            return
+        self.wanted, flow = True, self.provider.async_auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = response or (yield outgoing)  # the first is at hand
+                outgoing, response = await flow.asend(response), None
+        except StopAsyncIteration:
+            pass
+        finally:
+            await flow.aclose()
 
 
 class Session:
@@ -107,9 +131,9 @@ class Session:
         else:
             headers = params.get("headers", {})
             if "authorization" not in map(str.lower, headers):
-                storage = Storage(params.get("client_id"), params.get("client_secret"))
+                storage = Storage(params.get("client_id"), params.get("client_secret"), params.get("client_authentication"))
                 metadata = OAuthClientMetadata(client_name="sparring-adapter", token_endpoint_auth_method="none", **REDIRECT)
-                self.auth = OAuthClientProvider(target["url"], metadata, storage, storage.redirect, storage.callback)
+                self.auth = OnDemand(OAuthClientProvider(target["url"], metadata, storage, storage.redirect, storage.callback))
             http = await stack.enter_async_context(create_mcp_http_client(headers, auth=self.auth))
             self.send, http.send = http.send, self.note
             server = streamable_http_client(target["url"], http_client=http)
@@ -149,7 +173,7 @@ class Session:
         if isinstance(error, MCPError):
             kind = next((kind for kind, code, words in OWN if code == error.code and error.message.startswith(words)), "protocol")
             if kind == "http":
-                return says("auth" if self.auth and self.status in (401, 403) else "http", self.status)
+                return says("auth" if self.auth and self.auth.wanted and self.status in (401, 403) else "http", self.status)
             return says(kind, error.code if kind == "protocol" else None)
         if isinstance(error, OAuthFlowError):
             return says("auth")

@@ -127,8 +127,9 @@ const one = operation => async params => attempt(chosen(params)[0], client => op
 const all = (method, key, map = item => item) => async params => {
     const items = [];
     for (const session of chosen(params)) {
-        let cursor;
-        do {
+        let [cursor, pages] = [undefined, 0];
+        do { // the SDK leaves this loop to its user, and so its end
+            if (++pages > 1000) throw failed('refused', 'the adapter reads 1000 pages and no more');
             const page = await attempt(session, client => client[method](cursor === undefined ? undefined : { cursor }));
             items.push(...page[key].map(item => ({ ...map(item), server: session.name })));
             cursor = page.nextCursor;

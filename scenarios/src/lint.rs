@@ -627,6 +627,9 @@ impl<'a> Lint<'a> {
     fn check_patterns(&mut self, check: &'a Check, at: &Path) {
         let rest = if check.after.is_some() { Role::WithAfter } else { Role::Alone };
         let mut patterns: Vec<(Path, &Pattern, Role<'_>)> = Vec::new();
+        if let Some(when) = &check.when {
+            patterns.push((at.key("when"), when, Role::Alone));
+        }
         if let Some(after) = &check.after {
             patterns.push((at.key("after"), after, Role::Alone));
         }

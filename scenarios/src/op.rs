@@ -140,6 +140,9 @@ pub struct Open {
     pub client_id: Option<String>,
     /// Its secret.
     pub client_secret: Option<String>,
+    /// How it is registered to authenticate (`client_secret_basic`, `client_secret_post`), for clients that are to be
+    /// told; by default `client_secret_basic` if there is a secret.
+    pub client_authentication: Option<String>,
 }
 
 /// A server, or all of them.

@@ -219,6 +219,9 @@ pub struct Check {
     pub promise: Option<String>,
     /// In words, what a good client does here, if the requirement's text does not say it well enough.
     pub about: Option<String>,
+    /// Something that the client is free to do or not. A client that never does it has nothing to be judged: the check
+    /// is not applicable then, rather than not testable.
+    pub when: Option<Pattern>,
     /// The prerequisite event. The window of the check starts after it; if it is never seen the verdict is
     /// `not-testable`.
     pub after: Option<Pattern>,

@@ -6,7 +6,7 @@ mod sdk;
 
 use rmcp::model::*;
 use rmcp::service::{PeerRequestOptions, ServiceError};
-use sdk::{Failed, Session, connect, disconnect, millis, state_of};
+use sdk::{Failed, Session, connect, disconnect, millis, state_of, step_up};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +26,7 @@ struct State {
     progress: HashMap<ProgressToken, String>,                  // steps that want it
     redirects: HashMap<String, oneshot::Sender<String>>,       // authorizations that wait, by `state`
     roots: Vec<String>,
+    lacking: Option<String>, // the scope that the last request lacked
 }
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -195,6 +196,18 @@ async fn operate(method: &str, params: &Value) -> Result<Value, Failed> {
     Ok(json!({}))
 }
 
+/// Does it, and again with the scope that it lacked, as the SDK's documentation says.
+async fn attempt(method: &str, params: &Value) -> Result<Value, Failed> {
+    let result = operate(method, params).await;
+    let lacking = state().lacking.take();
+    match (&result, lacking, chosen(params)) {
+        (Err(Failed("auth", ..)), Some(scope), Ok(sessions)) if step_up(&sessions[0], &scope).await? => {
+            operate(method, params).await
+        }
+        _ => result,
+    }
+}
+
 async fn take(message: Value) {
     let (id, params) = (&message["id"], &message["params"]);
     let method = message["method"].as_str().unwrap_or_default();
@@ -219,7 +232,7 @@ async fn take(message: Value) {
             let _ = waiting.send(url);
         }
     } else if OPERATIONS.split(' ').any(|known| known == method) {
-        write(match operate(method, params).await {
+        write(match attempt(method, params).await {
             Ok(result) => json!({ "id": id, "result": result }),
             Err(failed) => {
                 json!({ "id": id, "error": { "code": 1, "message": failed.1, "data": failed.data() } })

@@ -6,7 +6,7 @@ use rmcp::model::*;
 use rmcp::service::{
     ClientInitializeError, NotificationContext, RequestContext, RunningService, ServiceError,
 };
-use rmcp::transport::auth::{AuthClient, AuthError, AuthorizationRequest, OAuthState};
+use rmcp::transport::auth::{AuthClient, AuthError, AuthorizationCallback, AuthorizationRequest, OAuthState};
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ErrorData, Peer, RoleClient, ServiceExt};
@@ -26,6 +26,8 @@ pub struct Session {
     pub peer: Peer<RoleClient>,
     service: Mutex<Option<RunningService<RoleClient, Handler>>>,
     pub roots: bool,
+    /// Shares the authorization with the connection.
+    auth: Option<AuthClient<reqwest::Client>>,
 }
 /// A failure: kind, message, code.
 pub struct Failed(pub &'static str, pub String, pub Option<i64>);
@@ -76,6 +78,9 @@ impl ClientHandler for Handler {
         _: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
+        if self.1["elicitation"].is_null() {
+            return Ok(ElicitResult::new(ElicitationAction::Decline)); // as the SDK does by default
+        }
         self.answer("elicitation", "elicitation/create")
     }
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
@@ -132,7 +137,10 @@ fn cause(error: &(dyn std::error::Error + 'static), opening: bool) -> (&'static 
         if let Some(error) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             return match error {
                 StreamableHttpError::AuthRequired(_) => ("auth", Some(401)),
-                StreamableHttpError::InsufficientScope(_) => ("auth", Some(403)),
+                StreamableHttpError::InsufficientScope(error) => {
+                    state().lacking.clone_from(&error.required_scope);
+                    ("auth", Some(403))
+                }
                 StreamableHttpError::Auth(_) => ("auth", None),
                 StreamableHttpError::HttpStatus(error) => ("http", Some(error.status.into())),
                 StreamableHttpError::SessionExpired => ("http", Some(404)),
@@ -200,12 +208,11 @@ impl From<AuthError> for Failed {
 /// The flow that the SDK leaves to its user: the browser is the harness.
 async fn authorize(
     url: &str,
-    challenge: &str,
+    challenge: Option<String>,
     params: &Value,
 ) -> Result<AuthClient<reqwest::Client>, Failed> {
-    let mut request = AuthorizationRequest::new(REDIRECT_URI)
-        .with_client_name("sparring-adapter")
-        .with_challenge(challenge);
+    let mut request = AuthorizationRequest::new(REDIRECT_URI).with_client_name("sparring-adapter");
+    request.challenge = challenge;
     (request.client_id, request.client_secret) = (
         params["client_id"].as_str().map(str::to_owned),
         params["client_secret"].as_str().map(str::to_owned),
@@ -213,15 +220,27 @@ async fn authorize(
     let mut oauth = OAuthState::new(url, None).await?;
     oauth.start_authorization(request).await?;
     let page = oauth.get_authorization_url().await?;
-    let (sender, redirect) = oneshot::channel();
-    state().redirects.insert(state_of(&page), sender);
-    event("authorization-url", json!({ "url": page }));
-    let redirect = redirect.await.map_err(|_| Failed("auth", "no redirect came".to_owned(), None))?;
-    oauth.handle_callback_url(&redirect).await?;
+    oauth.handle_callback_url(&browse(page).await?).await?;
     let manager = oauth
         .into_authorization_manager()
         .ok_or_else(|| Failed("auth", "not authorized".to_owned(), None))?;
     Ok(AuthClient::new(reqwest::Client::default(), manager))
+}
+/// Hands a page to the browser; where it is sent in the end.
+async fn browse(page: String) -> Result<String, Failed> {
+    let (sender, redirect) = oneshot::channel();
+    state().redirects.insert(state_of(&page), sender);
+    event("authorization-url", json!({ "url": page }));
+    redirect.await.map_err(|_| Failed("auth", "no redirect came".to_owned(), None))
+}
+/// Gets a token with a scope more, which the SDK leaves to its user as well. Whether there is an authorization at all.
+pub async fn step_up(session: &Session, scope: &str) -> Result<bool, Failed> {
+    let Some(auth) = &session.auth else { return Ok(false) };
+    let page = auth.auth_manager.lock().await.request_scope_upgrade(scope).await?;
+    let told = AuthorizationCallback::from_redirect_url(&browse(page).await?)?;
+    let manager = auth.auth_manager.lock().await;
+    manager.exchange_code_for_token_with_issuer(&told.code, &told.csrf_token, told.issuer.as_deref()).await?;
+    Ok(true)
 }
 pub fn state_of(url: &str) -> String {
     let url = reqwest::Url::parse(url).ok();
@@ -246,6 +265,7 @@ pub async fn connect(name: &str, target: &Value, params: &Value) -> Result<Value
     if let Some(session) = old {
         disconnect(&session).await?;
     }
+    let mut auth = None;
     let handler = || Handler(name.to_owned(), params.clone());
     let service = if target["transport"] == "stdio" {
         let mut command = tokio::process::Command::new(text(target, "command"));
@@ -268,13 +288,15 @@ pub async fn connect(name: &str, target: &Value, params: &Value) -> Result<Value
         let transport = StreamableHttpClientTransport::from_config(config.clone());
         let serving = async { Ok(handler().serve(transport).await) };
         match within(millis(params), serving).await? {
-            Err(error) if error.auth_challenge().is_some() && !fixed => {
-                let client = authorize(&url, error.auth_challenge().unwrap_or_default(), params).await?;
-                within(
-                    millis(params),
-                    handler().serve(StreamableHttpClientTransport::with_client(client, config)),
-                )
-                .await?
+            Err(error) if !fixed => {
+                let challenge = error.auth_challenge().map(str::to_owned);
+                let failed = Failed::from(error);
+                if !matches!(failed.2, Some(401 | 403)) {
+                    return Err(failed);
+                }
+                let client = auth.insert(authorize(&url, challenge, params).await?).clone();
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                within(millis(params), handler().serve(transport)).await?
             }
             served => served?,
         }
@@ -288,6 +310,7 @@ pub async fn connect(name: &str, target: &Value, params: &Value) -> Result<Value
         peer,
         service: Mutex::new(Some(service)),
         roots: !params["roots"].is_null(),
+        auth,
     };
     state().sessions.insert(name.to_owned(), Arc::new(session));
     Ok(told)

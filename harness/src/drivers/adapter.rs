@@ -429,6 +429,7 @@ impl Running {
                     ("headers", Some(json!(open.headers)).filter(|_| !open.headers.is_empty())),
                     ("client_id", open.client_id.clone().map(Value::String)),
                     ("client_secret", open.client_secret.clone().map(Value::String)),
+                    ("client_authentication", open.client_authentication.clone().map(Value::String)),
                 ];
                 for (key, value) in optional {
                     if let Some(value) = value {

@@ -221,6 +221,14 @@ fn judge(
             return report;
         }
     }
+    if let Some(when) = &check.when
+        && drive.complete
+        && find(when, view, 0..view.len(), None).is_none()
+    {
+        report.verdict = Verdict::NotApplicable;
+        report.reason = Some(format!("the client is free to do so, and did not: {}", describe(when)));
+        return report;
+    }
     let after = match &check.after {
         None => None,
         Some(pattern) => match find(pattern, view, 0..view.len(), None) {
@@ -639,6 +647,10 @@ mod tests {
             (json!({"after": init, "never": [ping]}), Pass),
             (json!({"after": init, "never": [call]}), Fail),
             (json!({"after": ping, "never": [call]}), NotTestable),
+            // What the client is free to do, and did or did not.
+            (json!({"when": ping, "after": ping, "expect": [done]}), Verdict::NotApplicable),
+            (json!({"when": init, "after": ping, "expect": [done]}), NotTestable),
+            (json!({"when": init, "after": init, "expect": [call]}), Pass),
             (json!({"after": init, "until": ping, "never": [{"request": "prompts/list"}]}), Pass),
             (json!({"after": init, "until": call, "never": [call2]}), Pass),
             (json!({"count": {"of": call, "min": 2, "max": 2}}), Pass),
@@ -667,7 +679,8 @@ mod tests {
             assert_eq!(report.verdict, verdict, "{check}: {:?}", report.reason);
             if verdict != Pass {
                 assert!(
-                    report.reason.is_some() && report.expected.is_some() || verdict == NotTestable,
+                    report.reason.is_some() && report.expected.is_some()
+                        || matches!(verdict, NotTestable | Verdict::NotApplicable),
                     "{check}"
                 );
             }

@@ -28,6 +28,10 @@ const SECRET_NAMES: [&str; 13] = [
 const SECRET_HEADERS: [&str; 5] =
     ["authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"];
 
+/// The parameters of a challenge in `WWW-Authenticate`, which follow a scheme as credentials do.
+const CHALLENGE_PARAMETERS: [&str; 7] =
+    ["realm", "scope", "error", "error_description", "error_uri", "resource_metadata", "algs"];
+
 /// What stands for a secret of which nothing may remain.
 const GONE: &str = "[redacted]";
 
@@ -254,8 +258,13 @@ fn secret_after(text: &str, lower: &str, marker: Marker) -> Option<(usize, usize
         MarkerKind::Scheme => {
             let start = skip(marker.end, b" ");
             let (start, end) = until(start, b" \t\r\n\",'\\()<>")?;
+            let word = &text[start..end];
+            // A challenge has parameters where a request has credentials.
+            let parameter = word.split_once('=').is_some_and(|(name, _)| {
+                CHALLENGE_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+            });
             // "bearer token" in prose is no secret; credentials are longer than words are.
-            (start > marker.end && (end - start >= 16 || is_redacted(&text[start..end])))
+            (start > marker.end && !parameter && (end - start >= 16 || is_redacted(word)))
                 .then_some((start, end, false))
         }
         MarkerKind::Name | MarkerKind::FormName => {
@@ -295,6 +304,9 @@ mod tests {
         let rows = [
             ("Authorization: Bearer abcdefghijklmnopqrst", "Authorization: Bearer *"),
             ("the bearer token was refused", "the bearer token was refused"),
+            ("Bearer resource_metadata=\"http://x/y\"", "Bearer resource_metadata=\"http://x/y\""),
+            ("Bearer Error_Description=something-long", "Bearer Error_Description=something-long"),
+            ("\"Bearer abcdefghijklmnop=\"", "\"Bearer *\""),
             (
                 "grant_type=x&code=abc&code_verifier=def&state=st",
                 "grant_type=x&code=*&code_verifier=*&state=st",

@@ -158,6 +158,8 @@ pub struct View<'a> {
     exchanges: HashMap<u64, Exchange>,
     places: HashMap<Place, usize>,
     sessions: HashMap<(Option<String>, String), usize>,
+    /// The path to which a server's client posted first.
+    endpoints: HashMap<Option<String>, String>,
     asked: HashMap<(usize, Direction, Id), usize>,
     asked_of_server: HashMap<(Option<String>, Direction, Id), usize>,
 }
@@ -215,7 +217,14 @@ impl<'a> View<'a> {
     fn request(&mut self, index: usize, event: &Event, request: &HttpRequest) {
         let mut exchange =
             Exchange { request: index, response: None, ended: None, conversation: None, initialize: false };
-        if is_endpoint(request) {
+        // A client that looks for metadata may GET anything; a message it may post to a wrong place.
+        let elsewhere = request.method == "GET"
+            && self.endpoints.get(&event.server).is_some_and(|endpoint| endpoint != path(&request.target));
+        if is_endpoint(request) && !elsewhere {
+            if request.method == "POST" {
+                let endpoint = || path(&request.target).to_owned();
+                self.endpoints.entry(event.server.clone()).or_insert_with(endpoint);
+            }
             let posted = (request.method == "POST").then(|| {
                 let mut inspected = jsonrpc::inspect(&request.body);
                 if request.invalid_utf8 {

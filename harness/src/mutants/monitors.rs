@@ -307,6 +307,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
             }
         });
     }),
+    mutant("sends-no-accept-header", "Sends no Accept of its own.", &["ping.on-get-stream"], |s| {
+        without_header(s, "accept");
+    }),
     mutant("changes-session-id", "Changes the case of the session id.", &["http.session.kept"], |s| {
         header(s, "Mcp-Session-Id", |id| {
             id.chars()

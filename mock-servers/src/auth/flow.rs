@@ -3,7 +3,7 @@
 use super::request::{self, Parameters};
 use super::site::Site;
 use super::{Answer, Refusal};
-use crate::script::{AuthFault, ClientAuthentication};
+use crate::script::{AuthFault, ClientAuthentication, ServerMetadataPlace};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
@@ -293,6 +293,8 @@ impl State {
                 query.append_pair("iss", super::OTHER_ISSUER);
             }
             Some(AuthFault::MissingIssuer) => {}
+            // A client without metadata knows no issuer to compare it with, and may refuse it (RFC 9207, section 2.4).
+            _ if site.script.server_metadata == ServerMetadataPlace::None => {}
             _ => {
                 query.append_pair("iss", &site.issuer);
             }

@@ -224,7 +224,15 @@ impl Shell {
     }
 
     fn feed(&self, state: &mut State, input: Input) {
-        for effect in state.core.handle(self.started.elapsed(), input) {
+        let effects = state.core.handle(self.started.elapsed(), input);
+        // What the script does out of the ordinary, and any word of the handshake, may make the client kill this
+        // process at once. Then the harness has to know already.
+        let eventful = !state.core.is_initialized()
+            || effects.iter().any(|effect| matches!(effect, Effect::Observe(What::RuleFired { .. })));
+        for effect in effects {
+            if eventful && matches!(effect, Effect::Write(_)) {
+                self.reports.flush();
+            }
             match effect {
                 Effect::Observe(what) => self.reports.send(what),
                 Effect::Timer { id, after } => {

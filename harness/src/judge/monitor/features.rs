@@ -62,17 +62,17 @@ pub(super) const MONITORS: &[Monitor] = &[
         "capabilities.sampling-undeclared",
         &["sampling-undeclared-rejected"],
         "the client answers sampling/createMessage without having declared `sampling`",
-        "the answer is error -32601",
+        "the answer is an error",
         &["answers-undeclared-sampling"],
-        |scope| unserved(scope, "sampling", "sampling/createMessage"),
+        |scope| unserved(scope, "sampling", "sampling/createMessage", served),
     ),
     monitor(
         "capabilities.elicitation-undeclared",
         &["elicitation-undeclared-rejected"],
         "the client answers elicitation/create without having declared `elicitation`",
-        "the answer is error -32601",
+        "the answer is an error",
         &["answers-undeclared-elicitation"],
-        |scope| unserved(scope, "elicitation", "elicitation/create"),
+        |scope| unserved(scope, "elicitation", "elicitation/create", served),
     ),
     monitor(
         "capabilities.roots-undeclared",
@@ -80,7 +80,7 @@ pub(super) const MONITORS: &[Monitor] = &[
         "the client answers roots/list without having declared `roots`",
         "the answer is error -32601",
         &["answers-undeclared-roots"],
-        |scope| unserved(scope, "roots", "roots/list"),
+        |scope| unserved(scope, "roots", "roots/list", refused),
     ),
     monitor(
         "capabilities.roots-list-changed",
@@ -357,11 +357,17 @@ fn answered<'s>(
         .filter(move |(request, _)| request.method() == Some(method))
 }
 
-fn error_code(message: &Message) -> Option<i64> {
+pub(super) fn error_code(message: &Message) -> Option<i64> {
     message.inspected.value.as_ref()?.get("error")?.get("code")?.as_i64()
 }
 
-fn unserved(scope: &Scope<'_, '_>, capability: &str, method: &str) -> Findings {
+/// Looks at the answers to requests that need a capability which the client did not declare.
+fn unserved(
+    scope: &Scope<'_, '_>,
+    capability: &str,
+    method: &str,
+    wrong: fn(&mut Findings, &[usize], &Message),
+) -> Findings {
     let mut findings = Findings::default();
     for conversation in scope.conversations() {
         let Some((declared, capabilities)) = client_capabilities(scope, conversation) else { continue };
@@ -370,10 +376,18 @@ fn unserved(scope: &Scope<'_, '_>, capability: &str, method: &str) -> Findings {
         }
         for (request, answer) in answered(scope, conversation, method) {
             findings.saw(request.event);
-            refused(&mut findings, &[declared, request.event, answer.event], answer);
+            wrong(&mut findings, &[declared, request.event, answer.event], answer);
         }
     }
     findings
+}
+
+/// Holds an answer against the client that is no error. Which error it should be no text says for these methods; that
+/// it be "method not found" follows from JSON-RPC, but clients that know the method and refuse it say so by others.
+fn served(findings: &mut Findings, events: &[usize], answer: &Message) {
+    if error_code(answer).is_none() {
+        findings.against(events, "it is answered with a result");
+    }
 }
 
 /// Holds an answer against the client that is not "method not found".

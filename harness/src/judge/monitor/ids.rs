@@ -1,8 +1,10 @@
 //! Request ids, and answers by id.
 
+use super::features::error_code;
 use super::{Findings, Monitor, Scope, is_retry, misled, monitor, was_taken};
 use crate::judge::view::Message;
 use sparring_wire::Id;
+use sparring_wire::jsonrpc::codes;
 use sparring_wire::transcript::Direction;
 use std::collections::{HashMap, HashSet};
 
@@ -148,11 +150,14 @@ fn no_answer_to_notifications(scope: &Scope<'_, '_>) -> Findings {
                 findings.saw(message.event);
                 notified = Some(message.event);
             }
-            // To something unreadable a client may answer with an error that has no id; a result answers no such thing.
+            // To something unreadable a client may answer with an error that has no id; that it could not read what it
+            // should have is for others to say.
+            let unreadable = matches!(error_code(message), Some(codes::PARSE_ERROR | codes::INVALID_REQUEST));
             if let Some(notification) = notified
                 && message.from_client()
                 && message.is_response()
                 && message.id().is_none()
+                && !unreadable
                 && !(message.is_error() && misled(conversation, message.event))
             {
                 findings

@@ -419,7 +419,7 @@ fn bad() -> Vec<(&'static str, Sample)> {
         ),
         (
             "capabilities.elicitation-undeclared",
-            answers("elicitation/create", json!({}), error("s-1", -32600)),
+            answers("elicitation/create", json!({}), result("s-1", json!({"action": "decline"}))),
         ),
         (
             "capabilities.roots-undeclared",
