@@ -699,7 +699,7 @@ fn cursors(scope: &Scope<'_, '_>, rule: CursorRule) -> Findings {
                 }
                 (CursorRule::FirstWithout, cursor) if first => {
                     findings.saw(message.event);
-                    if let Some(cursor) = cursor {
+                    if let Some(cursor) = cursor.filter(|_| !is_former) {
                         findings
                             .against(&[message.event], format!("the first {method} has the cursor {cursor}"));
                     }
