@@ -4,17 +4,59 @@ use crate::drivers::ClientSetup;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use sparring_client::http::{HttpError, HttpRequest, HttpResponse};
+use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose};
 use sparring_client::naming::RawName;
 use sparring_client::stdio::{Exit, Signal, SpawnSpec};
 use sparring_client::{HttpClient, Launcher, ListPolicy, MessageFilter, Naming, NextPage, ServerProcess};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often what has no end is done: more often than any check allows.
-pub(super) const MANY: usize = 60;
+/// Something that hooks tell one another.
+#[derive(Default)]
+pub(super) struct Memo<T>(Arc<Mutex<T>>);
+
+impl<T> Clone for Memo<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> Memo<T> {
+    pub(super) fn get(&self) -> T {
+        self.with(|value| value.clone())
+    }
+
+    pub(super) fn set(&self, value: T) {
+        self.with(|slot| *slot = value);
+    }
+
+    pub(super) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How often something goes on before it stands still, so that what has no end is not too much for the machine.
+#[derive(Clone)]
+pub(super) struct Rounds(Arc<AtomicU32>);
+
+impl Rounds {
+    pub(super) fn new(rounds: u32) -> Self {
+        Self(Arc::new(AtomicU32::new(rounds)))
+    }
+
+    /// One more.
+    pub(super) async fn next(&self) {
+        let left = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        if left.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// How often what has no end is done: more than any check allows.
+pub(super) const MANY: u32 = 60;
 
 /// Makes requests fail soon that are never answered, so that a mutant that loses answers is quick about it.
 pub(super) fn impatient(setup: &mut ClientSetup) {
@@ -367,6 +409,11 @@ pub(super) fn requests(setup: &mut ClientSetup, change: impl Fn(&mut HttpRequest
         change(&mut request);
         async move { next.send(request).await }
     });
+}
+
+/// Whether a request goes to the MCP endpoint.
+pub(super) const fn is_mcp(request: &HttpRequest) -> bool {
+    matches!(request.purpose, Purpose::McpPost | Purpose::McpGet | Purpose::McpDelete)
 }
 
 /// Takes a header field out of some requests.

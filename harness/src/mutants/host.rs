@@ -1,6 +1,6 @@
 //! Faults in the program around the client: how it names tools, reads lists, makes calls.
 
-use super::decorate::{Fate, MANY, exchanges, names_tools, outgoing, processes, reads_lists};
+use super::decorate::{Fate, MANY, Rounds, exchanges, names_tools, outgoing, processes, reads_lists};
 use super::stdio::Tiring;
 use super::{Mutant, mutant};
 use serde_json::json;
@@ -8,7 +8,6 @@ use sparring_client::naming::{HashedNames, Naming as _, RawName};
 use sparring_client::{ListChangedPolicy, NextPage};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The name by the template, with forbidden characters replaced, and nothing more.
@@ -84,20 +83,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     mutant("follows-cursors-for-ever", "Reads lists on as long as there is a cursor.", |s| {
         reads_lists(s, |_, cursor| cursor.map_or(NextPage::Done, |cursor| NextPage::At(cursor.to_owned())));
-        processes(s, Tiring::default);
-        let requests = Arc::new(AtomicUsize::new(0));
+        processes(s, || Tiring(Rounds::new(MANY)));
+        let rounds = Rounds::new(MANY);
         exchanges(s, move |request, next| {
-            let tired = requests.fetch_add(1, Ordering::AcqRel) > MANY;
+            let rounds = rounds.clone();
             async move {
-                if tired && request.method == "POST" {
-                    std::future::pending::<()>().await;
+                if request.method == "POST" {
+                    rounds.next().await;
                 }
                 next.send(request).await
             }
         });
     }),
     mutant("stops-after-first-page", "Reads only the first page of a list.", |s| {
-        s.settings.pages.follow = false
+        s.settings.pages.follow = false;
     }),
     mutant("ignores-list-changed", "Does not read a list again that has changed.", |s| {
         s.settings.list_changed = ListChangedPolicy::Ignore;

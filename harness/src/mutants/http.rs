@@ -1,19 +1,15 @@
 //! Faults in how a client speaks HTTP.
 
 use super::decorate::{
-    carries, dies_on_response, exchanges, impatient, requests, responses, streams, without_header,
+    Memo, carries, dies_on_response, exchanges, impatient, is_mcp, requests, responses, streams,
+    without_header,
 };
 use super::{Mutant, mutant};
 use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 fn broken(why: &str) -> HttpError {
     HttpError::Other(why.to_owned())
-}
-
-fn is_mcp(request: &HttpRequest) -> bool {
-    matches!(request.purpose, Purpose::McpPost | Purpose::McpGet | Purpose::McpDelete)
 }
 
 fn has_session(request: &HttpRequest) -> bool {
@@ -49,12 +45,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "expects-type-of-first-answer",
         "Expects the answer to each call in the format of the first.",
         |s| {
-            let first = Arc::new(Mutex::new(None));
+            let first = Memo::<Option<String>>::default();
             responses(s, move |request, response| {
                 let media_type = response.media_type();
-                let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
-                let odd = carries(&request, "tools/call")
-                    && *first.get_or_insert_with(|| media_type.clone()) != media_type;
+                let same = |first: &mut Option<String>| {
+                    *first.get_or_insert_with(|| media_type.clone()) == media_type
+                };
+                let odd = carries(&request, "tools/call") && !first.with(same);
                 async move { Ok(if odd { unreadable(response) } else { response }) }
             });
         },
@@ -141,19 +138,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("forgets-session-id", "Does not send the session id back.", |s| {
-        without_header(s, "mcp-session-id")
+        without_header(s, "mcp-session-id");
     }),
     mutant("leaves-session-open", "Does not end its session.", |s| s.settings.http.delete_session = false),
     mutant("keeps-dead-session", "Goes on in a session that the server has forgotten.", |s| {
         s.settings.http.reopen_session = false;
     }),
     mutant("reopens-with-old-id", "Sends the id of the lost session when it opens a new one.", |s| {
-        let known = Mutex::new(None);
+        let known = Memo::<Option<(String, String)>>::default();
         requests(s, move |request| {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             match request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")) {
-                Some(header) => *known = Some(header.clone()),
-                None => request.headers.extend(known.clone()),
+                Some(header) => known.set(Some(header.clone())),
+                None => request.headers.extend(known.get()),
             }
         });
     }),

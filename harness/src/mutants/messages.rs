@@ -1,13 +1,12 @@
 //! Faults in what a client says, and in what it makes of what it hears.
 
 use super::decorate::{
-    Fate, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself, messages,
+    Fate, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself, messages,
     outgoing, params, refuses, remembers, replies, results, success,
 };
 use super::{Mutant, mutant};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
 /// Whether an object has a member that is not among those named.
@@ -94,19 +93,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         dies_on(s, |p| p.message["error"]["data"].is_array());
     }),
     mutant("matches-answers-by-order", "Takes each answer for that to the oldest request.", |s| {
-        let ids = Arc::new(Mutex::new(VecDeque::new()));
-        let asked = Arc::clone(&ids);
+        let ids = Memo::<VecDeque<Value>>::default();
+        let asked = ids.clone();
         messages(
             s,
             move |p| {
                 if p.is_request() {
-                    asked.lock().unwrap_or_else(PoisonError::into_inner).push_back(p.message["id"].clone());
+                    asked.with(|ids| ids.push_back(p.message["id"].clone()));
                 }
                 Fate::Pass
             },
             move |p| {
                 if p.is_answer()
-                    && let Some(oldest) = ids.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+                    && let Some(oldest) = ids.with(VecDeque::pop_front)
                 {
                     p.message["id"] = oldest;
                 }

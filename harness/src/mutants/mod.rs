@@ -63,3 +63,55 @@ pub(crate) fn fault_of(name: &str) -> Option<fn(&mut ClientSetup)> {
 pub fn names() -> Vec<&'static str> {
     mutants().iter().map(|m| m.name).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::monitors;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_mutant_has_a_name_of_its_own() {
+        let mut names = names();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn judges_and_mutants_know_one_another() {
+        let known: BTreeSet<&str> = names().into_iter().collect();
+        let scenarios = sparring_scenarios::load::embedded().unwrap();
+        let checks = scenarios.iter().flat_map(|l| {
+            l.scenario.judge.iter().flat_map(move |c| c.killed_by.iter().map(move |m| (&c.check, m)))
+        });
+        let checks = checks.map(|(check, mutant)| (check.as_str(), mutant.as_str()));
+        let monitors = monitors().iter().flat_map(|m| m.killed_by.iter().map(|mutant| (m.id, *mutant)));
+        let claims: Vec<(&str, &str)> = checks.chain(monitors).collect();
+        for (judge, mutant) in &claims {
+            assert!(known.contains(mutant), "{judge} names a mutant `{mutant}`, which does not exist");
+        }
+        let named: BTreeSet<&str> = claims.into_iter().map(|(_, mutant)| mutant).collect();
+        let idle: Vec<_> = known.difference(&named).collect();
+        assert!(idle.is_empty(), "no judge names {idle:?}");
+        for monitor in monitors_of_clients() {
+            assert!(!monitor.killed_by.is_empty(), "{} names no mutant", monitor.id);
+        }
+    }
+
+    fn monitors_of_clients() -> impl Iterator<Item = &'static crate::judge::Monitor> {
+        monitors().iter().filter(|monitor| !monitor.judges_the_harness())
+    }
+
+    #[test]
+    fn each_mutant_goes_through_scenarios_that_exist() {
+        let scenarios = sparring_scenarios::load::embedded().unwrap();
+        for mutant in mutants() {
+            for name in mutant.scenarios {
+                let exists = scenarios.iter().any(|l| l.scenario.scenario == *name);
+                assert!(exists, "{}: there is no scenario {name}", mutant.name);
+            }
+        }
+    }
+}

@@ -274,7 +274,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         |s| params(s, "tools/call", |params| params["_meta"]["progressToken"] = json!("progress")),
     ),
     mutant("cancels-without-id", "Does not say what it cancels.", &["cancellation.late-answer"], |s| {
-        params(s, "notifications/cancelled", |params| remove(params, "requestId"))
+        params(s, "notifications/cancelled", |params| remove(params, "requestId"));
     }),
     mutant(
         "keeps-cursors",
@@ -306,6 +306,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 "PUT".clone_into(&mut request.method);
             }
         });
+    }),
+    mutant("sends-no-accept-header", "Sends no Accept of its own.", &["ping.on-get-stream"], |s| {
+        without_header(s, "accept");
     }),
     mutant("changes-session-id", "Changes the case of the session id.", &["http.session.kept"], |s| {
         header(s, "Mcp-Session-Id", |id| {
@@ -477,7 +480,7 @@ struct Unending;
 #[async_trait]
 impl Handling for Unending {
     async fn close_stdin(&self, _: &Arc<dyn ServerProcess>) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Faults in how a client reads from its server processes, restarts and ends them.
 
-use super::decorate::{Handling, MANY, impatient, processes};
+use super::decorate::{Handling, Rounds, impatient, processes};
 use super::{Mutant, mutant};
 use crate::drivers::ClientSetup;
 use async_trait::async_trait;
@@ -103,18 +103,13 @@ impl Handling for Canceller {
     }
 }
 
-/// Stands still after many messages, so that what goes on without end is not too much for the machine.
-#[derive(Default)]
-pub(super) struct Tiring {
-    lines: AtomicUsize,
-}
+/// Stands still after some messages, so that what goes on without end is not too much for the machine.
+pub(super) struct Tiring(pub(super) Rounds);
 
 #[async_trait]
 impl Handling for Tiring {
     async fn write(&self, process: &dyn ServerProcess, bytes: &[u8]) -> io::Result<()> {
-        if self.lines.fetch_add(1, Ordering::AcqRel) > MANY {
-            std::future::pending::<()>().await;
-        }
+        self.0.next().await;
         process.write(bytes).await
     }
 }

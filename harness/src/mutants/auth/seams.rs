@@ -1,15 +1,15 @@
 //! Decorators over the seams through which the reference client authorizes: its HTTP, its browser.
 
+pub(super) use super::super::decorate::{MANY, Memo, Rounds, exchanges, is_mcp, requests};
 use crate::drivers::ClientSetup;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures_util::stream;
 use serde_json::{Map, Value};
-use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose};
-use sparring_client::{Browser, HttpClient};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use sparring_client::Browser;
+use sparring_client::http::{HttpRequest, HttpResponse, Purpose};
+use std::sync::Arc;
 use url::{Url, form_urlencoded};
 
 /// The longest document that is changed, in bytes; as much as the client itself reads.
@@ -18,91 +18,10 @@ const LONGEST: usize = 1 << 20;
 /// A redirect URI at which nobody listens, so that the browser brings the answer.
 const NOBODY: &str = "https://client.example/callback";
 
-/// What comes back for a request.
-pub(super) type Reply = Result<HttpResponse, HttpError>;
 /// What comes back from the browser.
 pub(super) type Visit = Result<Option<String>, String>;
 
-/// Something that hooks tell one another.
-#[derive(Default)]
-pub(super) struct Memo<T>(Arc<Mutex<T>>);
-
-impl<T> Clone for Memo<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T: Clone> Memo<T> {
-    pub(super) fn get(&self) -> T {
-        self.with(|value| value.clone())
-    }
-
-    pub(super) fn set(&self, value: T) {
-        self.with(|slot| *slot = value);
-    }
-
-    pub(super) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// How often something goes on before it stands still, so that what has no end is not too much for the machine.
-#[derive(Clone)]
-pub(super) struct Rounds(Arc<AtomicU32>);
-
-impl Rounds {
-    pub(super) fn new(rounds: u32) -> Self {
-        Self(Arc::new(AtomicU32::new(rounds)))
-    }
-
-    /// One more.
-    pub(super) async fn next(&self) {
-        let left = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
-        if left.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// How often what has no end is done: more than any check allows.
-pub(super) const MANY: u32 = 60;
-
 // ---- HTTP ----
-
-struct Around<F> {
-    next: Arc<dyn HttpClient>,
-    hook: F,
-}
-
-#[async_trait]
-impl<F, R> HttpClient for Around<F>
-where
-    F: Fn(HttpRequest, Arc<dyn HttpClient>) -> R + Send + Sync,
-    R: Future<Output = Reply> + Send,
-{
-    async fn send(&self, request: HttpRequest) -> Reply {
-        (self.hook)(request, Arc::clone(&self.next)).await
-    }
-}
-
-/// Puts `hook` around all HTTP. Of several hooks the last one is the outermost.
-pub(super) fn exchanges<R>(
-    setup: &mut ClientSetup,
-    hook: impl Fn(HttpRequest, Arc<dyn HttpClient>) -> R + Send + Sync + 'static,
-) where
-    R: Future<Output = Reply> + Send + 'static,
-{
-    setup.http = Arc::new(Around { next: Arc::clone(&setup.http), hook });
-}
-
-/// Changes requests.
-pub(super) fn requests(setup: &mut ClientSetup, change: impl Fn(&mut HttpRequest) + Send + Sync + 'static) {
-    exchanges(setup, move |mut request, next| {
-        change(&mut request);
-        async move { next.send(request).await }
-    });
-}
 
 /// Changes requests to the MCP endpoint that carry a token: its value without the scheme is handed over apart.
 pub(super) fn tokens(
@@ -283,10 +202,6 @@ pub(super) fn reply(status: u16, json: &Value) -> HttpResponse {
         headers: vec![("content-type".into(), "application/json".into())],
         body: Box::pin(stream::iter([Ok(json.to_string().into())])),
     }
-}
-
-pub(super) const fn is_mcp(request: &HttpRequest) -> bool {
-    matches!(request.purpose, Purpose::McpPost | Purpose::McpGet | Purpose::McpDelete)
 }
 
 pub(super) fn is_openid(request: &HttpRequest) -> bool {
