@@ -245,8 +245,13 @@ fn disagreements(cases: &[CaseReport]) -> Vec<String> {
         }
         for (judge, counts) in verdicts {
             let told: usize = counts.values().sum();
-            // A machine too busy to tell in one round says nothing against the verdict of another.
-            let decided = counts.keys().filter(|v| **v != Verdict::Inconclusive).count();
+            // A machine too busy to tell in one round says nothing against the verdict of another. Nor does a monitor
+            // that had no occasion against one that passed: what a client does in the background, such as opening a
+            // stream, may come to pass before the case is over or not.
+            let silent = |v: Verdict| {
+                v == Verdict::Inconclusive || v == Verdict::NotApplicable && counts.contains_key(&Verdict::Pass)
+            };
+            let decided = counts.keys().filter(|v| !silent(**v)).count();
             if decided > 1 || told != rounds.len() {
                 let each: Vec<String> = counts.iter().map(|(v, n)| format!("{} × {}", n, v.word())).collect();
                 found.push(format!("{id}: {judge}: {} in {} runs", each.join(", "), rounds.len()));
@@ -254,4 +259,59 @@ fn disagreements(cases: &[CaseReport]) -> Vec<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(number: u32, verdict: Verdict) -> CaseReport {
+        let basis = Basis {
+            id: "x".into(),
+            kind: BasisKind::Requirement,
+            level: Level::Must,
+            text: String::new(),
+            source: None,
+        };
+        CaseReport {
+            id: format!("a.b[2025-11-25,stdio]#{number}"),
+            scenario: "a.b".into(),
+            about: String::new(),
+            revision: "2025-11-25".into(),
+            transport: "stdio".into(),
+            skipped: None,
+            took_ms: 1,
+            verdicts: vec![JudgeReport {
+                judge: "a.b/c".into(),
+                kind: JudgeKind::Check,
+                verdict,
+                basis,
+                reason: None,
+                prerequisite: None,
+                expected: None,
+                actual: Vec::new(),
+            }],
+            transcript: None,
+            again: String::new(),
+        }
+    }
+
+    fn differ(verdicts: &[Verdict]) -> bool {
+        let rounds: Vec<_> = (1..).zip(verdicts).map(|(n, v)| round(n, *v)).collect();
+        !disagreements(&rounds).is_empty()
+    }
+
+    #[test]
+    fn repetitions_disagree_when_one_says_what_another_denies() {
+        use Verdict::*;
+        for verdicts in [&[Pass, Fail][..], &[Pass, Warn], &[Pass, NotTestable], &[Fail, NotApplicable], &[Pass, Timeout]] {
+            assert!(differ(verdicts), "{verdicts:?}");
+        }
+        for verdicts in [&[Pass, Pass][..], &[Fail, Fail], &[Pass, Inconclusive], &[Pass, NotApplicable], &[NotApplicable]] {
+            assert!(!differ(verdicts), "{verdicts:?}");
+        }
+        let mut missing = vec![round(1, Pass), round(2, Pass)];
+        missing[1].verdicts.clear();
+        assert!(!disagreements(&missing).is_empty(), "a judge that says nothing in one round");
+    }
 }
