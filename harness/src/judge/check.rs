@@ -222,12 +222,17 @@ fn judge(
         }
     }
     if let Some(when) = &check.when
-        && drive.complete
         && find(when, view, 0..view.len(), None).is_none()
     {
-        report.verdict = Verdict::NotApplicable;
-        report.reason = Some(format!("the client is free to do so, and did not: {}", describe(when)));
-        return report;
+        let reason = format!("the client is free to do so, and did not: {}", describe(when));
+        if drive.complete {
+            report.verdict = Verdict::NotApplicable;
+            report.reason = Some(reason);
+            return report;
+        }
+        report.verdict = Verdict::NotTestable;
+        report.reason = Some(format!("{reason}; {}", drive.why(view)));
+        return settle(report, view, note);
     }
     let after = match &check.after {
         None => None,
@@ -744,6 +749,10 @@ mod tests {
         let report_of_cut = report(never.clone(), &cut);
         assert_eq!(report_of_cut.verdict, Verdict::NotTestable);
         assert!(report_of_cut.reason.unwrap().contains("too late"));
+        // Nor that the client would not have done what it is free to do.
+        let free = json!({"when": {"http": "GET"}, "expect": [{"request": "ping"}]});
+        assert_eq!(report(free.clone(), &cut).verdict, Verdict::NotTestable);
+        assert_eq!(report(free, &good()).verdict, Verdict::NotApplicable);
         // A client that died proves nothing either.
         let died = good().event(What::ClientEnded { code: Some(1), signal: None, expected: false });
         assert_eq!(report(never.clone(), &died).verdict, Verdict::NotTestable);
