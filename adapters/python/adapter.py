@@ -2,7 +2,7 @@
 
 The SDK's defaults are left alone: what is judged is the SDK, not this file.
 """
-import asyncio, importlib.metadata, json, os, sys, threading
+import asyncio, importlib.metadata, json, os, sys, threading, time
 
 import anyio, mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -83,6 +83,15 @@ async def call(params):
     raise Failed("cancelled", "the call was cancelled")
 
 
+async def bench(params):
+    client, ns = chosen(params)[0].client, []
+    for _ in range(params["calls"]):
+        start = time.perf_counter_ns()
+        await client.call_tool(params["tool"], params.get("arguments"))
+        ns.append(time.perf_counter_ns() - start)
+    return {"ns": ns}  # how long each call took
+
+
 async def cancel(params):
     if params["step"] not in running:
         raise Failed("refused", f"no call runs as {params['step']}")
@@ -106,7 +115,7 @@ def reference(params):
 
 
 OPERATIONS = {
-    "open": open_, "tools": tools, "call": call, "cancel": cancel, "set_roots": set_roots, "close": close,
+    "open": open_, "tools": tools, "call": call, "bench": bench, "cancel": cancel, "set_roots": set_roots, "close": close,
     "resources": every("list_resources", "resources"), "templates": every("list_resource_templates", "resourceTemplates"), "prompts": every("list_prompts", "prompts"),
     "read": one(lambda client, params: client.read_resource(params["uri"])),
     "subscribe": one(lambda client, params: client.subscribe_resource(params["uri"])),
@@ -119,7 +128,7 @@ OPERATIONS = {
 
 async def take(id, method, params):
     if method == "hello":
-        return write(id=id, result={"name": "mcp", "version": importlib.metadata.version("mcp"), "operations": list(OPERATIONS),
+        return write(id=id, result={"name": "mcp", "version": importlib.metadata.version("mcp"), "operations": [name for name in OPERATIONS if name != "bench"],
                                     "transports": ["stdio", "http"], "revisions": list(HANDSHAKE_PROTOCOL_VERSIONS), "features": FEATURES})
     if method not in OPERATIONS:
         return write(id=id, error={"code": -32601, "message": f"no operation {method}"})

@@ -158,6 +158,14 @@ const operations = {
         const call = client => client.callTool({ name, arguments: params.arguments }, undefined, options);
         return attempt(session, call, options).finally(() => running.delete(step));
     },
+    async bench({ tool: name, arguments: given, calls, ...params }) { // how long each call took, in nanoseconds
+        const [{ client }] = chosen(params), ns = [];
+        for (let start; ns.length < calls; ns.push(Number(process.hrtime.bigint() - start))) {
+            start = process.hrtime.bigint();
+            await client.callTool({ name, arguments: given });
+        }
+        return { ns };
+    },
     async cancel({ step, reason }) {
         if (!running.has(step)) throw failed('refused', `no call runs as ${step}`);
         running.get(step).abort(reason);
@@ -187,7 +195,7 @@ async function take({ id, method, params: given }) {
         const index = Math.max(redirects.findIndex(({ state }) => params.url.includes(state)), 0);
         return redirects.splice(index, 1)[0]?.resolve(params.url);
     }
-    if (method === 'hello') return write({ id, result: { ...HELLO, operations: Object.keys(operations) } });
+    if (method === 'hello') return write({ id, result: { ...HELLO, operations: Object.keys(operations).filter(name => name !== 'bench') } });
     if (!Object.hasOwn(operations, method)) return write({ id, error: { code: -32601, message: `no operation ${method}` } });
     const fail = ({ message, failed }) => write({ id, error: { code: 1, message, data: failed } });
     await operations[method](params).then(result => write({ id, result: result ?? {} }), error => fail(failure(error)));

@@ -36,6 +36,7 @@ struct Config {
     revision: Revision,
     seed: u64,
     script: ServerScript,
+    quiet: bool,
 }
 
 /// The first line of a child.

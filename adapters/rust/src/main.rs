@@ -118,6 +118,20 @@ async fn call(params: &Value) -> Result<Value, Failed> {
     }
 }
 
+/// How long each of a number of calls took, in nanoseconds.
+async fn bench(params: &Value) -> Result<Value, Failed> {
+    let peer = chosen(params)?[0].peer.clone();
+    let mut request = CallToolRequestParams::new(text(params, "tool"));
+    request.arguments = read(params["arguments"].clone())?;
+    let mut ns = Vec::new();
+    for _ in 0..params["calls"].as_u64().unwrap_or_default() {
+        let start = std::time::Instant::now();
+        peer.call_tool(request.clone()).await?;
+        ns.push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    Ok(json!({ "ns": ns }))
+}
+
 async fn list(params: &Value, key: &str) -> Result<Value, Failed> {
     let mut all = Vec::new();
     for session in chosen(params)? {
@@ -146,6 +160,7 @@ async fn operate(method: &str, params: &Value) -> Result<Value, Failed> {
     match method {
         "open" => return open(params).await,
         "call" => return call(params).await,
+        "bench" => return bench(params).await,
         "tools" | "resources" | "prompts" => return list(params, method).await,
         "templates" => return list(params, "resourceTemplates").await,
         "read" => {
@@ -231,7 +246,7 @@ async fn take(message: Value) {
         if let Some(waiting) = name.and_then(|name| state.redirects.remove(&name)) {
             let _ = waiting.send(url);
         }
-    } else if OPERATIONS.split(' ').any(|known| known == method) {
+    } else if method == "bench" || OPERATIONS.split(' ').any(|known| known == method) {
         write(match attempt(method, params).await {
             Ok(result) => json!({ "id": id, "result": result }),
             Err(failed) => {

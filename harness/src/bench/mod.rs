@@ -267,6 +267,7 @@ impl Candidate {
                     script,
                     revision,
                     dir: directory.servers(),
+                    quiet: true,
                     seed: 0,
                     sink: Arc::new(Deaf),
                     program: None,

@@ -222,12 +222,17 @@ fn judge(
         }
     }
     if let Some(when) = &check.when
-        && drive.complete
         && find(when, view, 0..view.len(), None).is_none()
     {
-        report.verdict = Verdict::NotApplicable;
-        report.reason = Some(format!("the client is free to do so, and did not: {}", describe(when)));
-        return report;
+        let reason = format!("the client is free to do so, and did not: {}", describe(when));
+        if drive.complete {
+            report.verdict = Verdict::NotApplicable;
+            report.reason = Some(reason);
+            return report;
+        }
+        report.verdict = Verdict::NotTestable;
+        report.reason = Some(format!("{reason}; {}", drive.why(view)));
+        return settle(report, view, note);
     }
     let after = match &check.after {
         None => None,
@@ -333,6 +338,23 @@ impl Window<'_, '_> {
         }
     }
 
+    /// Why it says nothing that none of these was seen, if so: the drive broke off before any of it was called for. One
+    /// fault is then told once, by the judge of the step that went wrong, and not again by all that was to follow.
+    fn never_came_to_it(&self, patterns: &[Pattern]) -> Option<String> {
+        // After its prerequisite the client was put to the test, and what it broke off for may be just that.
+        if self.drive.complete || self.after.is_some() {
+            return None;
+        }
+        let came = |pattern: &Pattern| match &pattern.step {
+            Some(label) => self.view.events().any(|(_, event)| {
+                matches!(&event.what, What::StepStarted { step, .. } | What::StepEnded { step, .. } if step == label)
+            }),
+            None => find(&only_head(pattern), self.view, self.range.clone(), self.after).is_some(),
+        };
+        let none = !patterns.iter().any(came);
+        none.then(|| format!("the case never came to it: {}", self.drive.why(self.view)))
+    }
+
     fn expect(&self, patterns: &[Pattern]) -> Part {
         let expected = alternatives(patterns);
         for (rank, pattern) in patterns.iter().enumerate() {
@@ -343,7 +365,7 @@ impl Window<'_, '_> {
             }
         }
         let actual = self.instead(patterns);
-        match self.still_open() {
+        match self.still_open().or_else(|| self.never_came_to_it(patterns)) {
             Some(reason) => self.part(Finding::Untestable, Some(reason), expected, actual),
             None => {
                 let reason = match self.after {
@@ -478,7 +500,8 @@ impl Window<'_, '_> {
         for pattern in patterns {
             let Some(index) = find(pattern, self.view, range.clone(), self.after) else {
                 let wanted = describe(pattern);
-                if let Some(reason) = self.still_open() {
+                let untold = || self.never_came_to_it(std::slice::from_ref(pattern));
+                if let Some(reason) = self.still_open().or_else(untold) {
                     return self.part(Finding::Untestable, Some(reason), expected, seen);
                 }
                 let early = find(pattern, self.view, self.range.clone(), self.after);
@@ -749,6 +772,10 @@ mod tests {
         let report_of_cut = report(never.clone(), &cut);
         assert_eq!(report_of_cut.verdict, Verdict::NotTestable);
         assert!(report_of_cut.reason.unwrap().contains("too late"));
+        // Nor that the client would not have done what it is free to do.
+        let free = json!({"when": {"http": "GET"}, "expect": [{"request": "ping"}]});
+        assert_eq!(report(free.clone(), &cut).verdict, Verdict::NotTestable);
+        assert_eq!(report(free, &good()).verdict, Verdict::NotApplicable);
         // A client that died proves nothing either.
         let died = good().event(What::ClientEnded { code: Some(1), signal: None, expected: false });
         assert_eq!(report(never.clone(), &died).verdict, Verdict::NotTestable);

@@ -61,7 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         scenarios: &["lifecycle.plain"],
         ..mutant("sends-no-accept-header", "Does not say which formats it takes.", |s| {
-            without_header(s, "accept")
+            without_header(s, "accept");
         })
     },
     mutant("never-resumes", "Does not take up streams that broke off.", |s| {

@@ -378,3 +378,56 @@ pub(crate) fn command(args: &MutantsArgs) -> Result<u8, Trouble> {
     crate::cli::print(&matrix.render());
     Ok(if matrix.is_sound() { exit_code::PASSED } else { exit_code::FAILED })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix(claims: &[(&str, &[&str])], kills: &[(&str, &'static str)], run: &[&'static str]) -> Matrix {
+        let said = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+        Matrix {
+            claimed: claims.iter().map(|(judge, names)| ((*judge).to_owned(), said(names))).collect(),
+            kills: kills
+                .iter()
+                .map(|(judge, mutant)| Kill { judge: (*judge).to_owned(), mutant, case: "c".to_owned() })
+                .collect(),
+            run: run.to_vec(),
+            ..Matrix::default()
+        }
+    }
+
+    #[test]
+    fn a_matrix_is_sound_only_without_survivors_broken_claims_and_false_alarms() {
+        let claims: &[(&str, &[&str])] = &[("j", &["m", "n"]), ("k", &["n"])];
+        let sound = matrix(claims, &[("j", "m"), ("j", "n"), ("k", "n")], &["m", "n"]);
+        assert!(sound.is_sound(), "{}", sound.render());
+
+        let survivor = matrix(claims, &[("j", "m"), ("j", "n")], &["m", "n"]);
+        assert_eq!(survivor.survivors(), ["k"]);
+        assert!(!survivor.is_sound() && survivor.render().contains("SURVIVOR       k "));
+
+        let broken = matrix(claims, &[("j", "n"), ("k", "n")], &["m", "n"]);
+        assert_eq!(broken.broken_claims(), [("j", "m")]);
+        assert_eq!(broken.harmless(), ["m"]);
+        assert!(!broken.is_sound() && broken.survivors().is_empty());
+
+        let part = matrix(&[("j", &["m", "n"])], &[("j", "m")], &["m"]);
+        assert!(part.is_sound(), "mutants that were not chosen owe nothing: {}", part.render());
+
+        let mut alarm = sound;
+        alarm.false_alarms.push(("j".to_owned(), "case".to_owned()));
+        assert!(!alarm.is_sound() && alarm.render().contains("FALSE ALARM    j "));
+    }
+
+    #[test]
+    fn a_mutant_goes_only_through_what_can_still_show_its_faults() {
+        let mutant = |scenarios| Mutant { name: "m", about: "", scenarios, fault: Fault::Client(|_| {}) };
+        let awaited = |judges: &[&'static str]| judges.iter().copied().collect::<BTreeSet<_>>();
+        let named = mutant(&["s"]);
+        assert!(Work::is_needed("s", &named, &awaited(&["monitor.x"])));
+        assert!(!Work::is_needed("t", &named, &awaited(&["monitor.x", "s/check"])));
+        assert!(Work::is_needed("t", &named, &awaited(&["t/check"])));
+        assert!(!Work::is_needed("s", &named, &awaited(&[])));
+        assert!(Work::is_needed("t", &mutant(&[]), &awaited(&["monitor.x"])), "it may show anywhere");
+    }
+}

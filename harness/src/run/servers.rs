@@ -47,6 +47,7 @@ impl Servers {
                     script,
                     revision,
                     dir: folder.to_owned(),
+                    quiet: false,
                     seed,
                     sink,
                     program: Some(exe.to_owned()),

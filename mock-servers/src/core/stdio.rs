@@ -204,11 +204,6 @@ impl ServerCore {
         }
     }
 
-    /// Whether the handshake is over.
-    pub const fn is_initialized(&self) -> bool {
-        self.stdio.initialized
-    }
-
     /// A write to stdout failed: the client has closed it. Whether that is news.
     pub fn stdout_lost(&mut self) -> bool {
         !std::mem::replace(&mut self.stdio.stdout_closed, true)

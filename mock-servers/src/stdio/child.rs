@@ -105,6 +105,7 @@ fn mock(path: &std::path::Path, _: Option<u32>) -> io::Result<ExitCode> {
         changed: Condvar::new(),
         started: Instant::now(),
         reports: Reports(reports),
+        quiet: config.quiet,
         incarnation: welcome.incarnation,
     });
     shell.reports.send(What::ProcessStarted(process));
@@ -203,6 +204,7 @@ struct Shell {
     changed: Condvar,
     started: Instant,
     reports: Reports,
+    quiet: bool,
     incarnation: u32,
 }
 
@@ -225,15 +227,13 @@ impl Shell {
 
     fn feed(&self, state: &mut State, input: Input) {
         let effects = state.core.handle(self.started.elapsed(), input);
-        // What the script does out of the ordinary, and any word of the handshake, may make the client kill this
-        // process at once. Then the harness has to know already.
-        let eventful = !state.core.is_initialized()
-            || effects.iter().any(|effect| matches!(effect, Effect::Observe(What::RuleFired { .. })));
         for effect in effects {
-            if eventful && matches!(effect, Effect::Write(_)) {
+            // Any word may make the client kill this process at once. Then the harness has to know it already.
+            if matches!(effect, Effect::Write(_)) && !self.quiet {
                 self.reports.flush();
             }
             match effect {
+                Effect::Observe(What::Line(_)) if self.quiet => {}
                 Effect::Observe(what) => self.reports.send(what),
                 Effect::Timer { id, after } => {
                     state.timers.insert((self.started.elapsed() + after, id));

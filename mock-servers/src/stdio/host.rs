@@ -34,6 +34,9 @@ pub struct StdioSpec {
     pub seed: u64,
     /// Where observations go.
     pub sink: Arc<dyn Sink>,
+    /// Don't report single lines: for measurements, where nobody looks at them. Otherwise each line is reported before
+    /// the next is written, so that a client that kills its server hides nothing.
+    pub quiet: bool,
     /// The program whose `main` calls [`super::run_if_mock`]; the running executable if `None`.
     pub program: Option<PathBuf>,
 }
@@ -111,6 +114,7 @@ impl StdioMock {
             revision: spec.revision,
             seed: spec.seed,
             script: spec.script,
+            quiet: spec.quiet,
         };
         let path = std::path::absolute(spec.dir.join(file_name(&spec.name)))?;
         write_private(&path, &serde_json::to_vec(&config)?)?;

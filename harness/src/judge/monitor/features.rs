@@ -423,6 +423,10 @@ fn passed_over(scope: &Scope<'_, '_>, conversation: &Conversation, request: &Mes
     if request.pair.is_some() || request.id().is_none() || misled(conversation, request.event + 1) {
         return None;
     }
+    // Whether the client can take batches is a matter of its own.
+    if request.in_batch {
+        return None;
+    }
     let withdrawn = scope.messages(conversation).any(|m| {
         !m.from_client()
             && m.method() == Some("notifications/cancelled")
@@ -695,7 +699,7 @@ fn cursors(scope: &Scope<'_, '_>, rule: CursorRule) -> Findings {
                 }
                 (CursorRule::FirstWithout, cursor) if first => {
                     findings.saw(message.event);
-                    if let Some(cursor) = cursor {
+                    if let Some(cursor) = cursor.filter(|_| !is_former) {
                         findings
                             .against(&[message.event], format!("the first {method} has the cursor {cursor}"));
                     }

@@ -231,7 +231,28 @@ fn good() -> Vec<(&'static str, Sample)> {
         .header("authorization", "Bearer at-2")
         .post(call(1))
         .answer(200, called(1));
+    // A batch that the client can't read is a matter for the scenario that sends one, and not one of each member.
+    let unread = transcript()
+        .handshake(OLD, json!({}), json!({"tools": {}}))
+        .mock(json!([request("s-1", "ping", NONE), notification("notifications/x", NONE)]))
+        .client_line("{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"what?\"}}")
+        .client(call(1))
+        .mock(called(1))
+        .client(call(2))
+        .mock(called(2));
+    // Refused, by another error than the best.
+    let refusal = transcript()
+        .handshake(V, json!({}), json!({}))
+        .mock(request("s-1", "sampling/createMessage", json!({})))
+        .client(error("s-1", -32600))
+        .mock(request("s-2", "elicitation/create", json!({})))
+        .client(error("s-2", -32602));
+    // Metadata is looked for at other paths than the endpoint's, and by other rules.
+    let looked = sessionless().to(HttpRole::Mcp, "GET", "/elsewhere", Vec::new(), "").answer(404, NONE);
     vec![
+        ("unread batch", batching(unread)),
+        ("refusal", stdio(refusal)),
+        ("looked for metadata", over_http(looked)),
         ("answers", stdio(answers)),
         ("features", stdio(features)),
         ("restarted", stdio(restarted)),
