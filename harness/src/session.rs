@@ -249,7 +249,8 @@ fn disagreements(cases: &[CaseReport]) -> Vec<String> {
             // that had no occasion against one that passed: what a client does in the background, such as opening a
             // stream, may come to pass before the case is over or not.
             let silent = |v: Verdict| {
-                v == Verdict::Inconclusive || v == Verdict::NotApplicable && counts.contains_key(&Verdict::Pass)
+                v == Verdict::Inconclusive
+                    || v == Verdict::NotApplicable && counts.contains_key(&Verdict::Pass)
             };
             let decided = counts.keys().filter(|v| !silent(**v)).count();
             if decided > 1 || told != rounds.len() {
@@ -304,10 +305,18 @@ mod tests {
     #[test]
     fn repetitions_disagree_when_one_says_what_another_denies() {
         use Verdict::*;
-        for verdicts in [&[Pass, Fail][..], &[Pass, Warn], &[Pass, NotTestable], &[Fail, NotApplicable], &[Pass, Timeout]] {
+        for verdicts in
+            [&[Pass, Fail][..], &[Pass, Warn], &[Pass, NotTestable], &[Fail, NotApplicable], &[Pass, Timeout]]
+        {
             assert!(differ(verdicts), "{verdicts:?}");
         }
-        for verdicts in [&[Pass, Pass][..], &[Fail, Fail], &[Pass, Inconclusive], &[Pass, NotApplicable], &[NotApplicable]] {
+        for verdicts in [
+            &[Pass, Pass][..],
+            &[Fail, Fail],
+            &[Pass, Inconclusive],
+            &[Pass, NotApplicable],
+            &[NotApplicable],
+        ] {
             assert!(!differ(verdicts), "{verdicts:?}");
         }
         let mut missing = vec![round(1, Pass), round(2, Pass)];

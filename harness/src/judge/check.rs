@@ -345,11 +345,13 @@ impl Window<'_, '_> {
         if self.drive.complete || self.after.is_some() {
             return None;
         }
-        let came = |pattern: &Pattern| match &pattern.step {
+        let came = |pattern: &Pattern| {
+            match &pattern.step {
             Some(label) => self.view.events().any(|(_, event)| {
                 matches!(&event.what, What::StepStarted { step, .. } | What::StepEnded { step, .. } if step == label)
             }),
             None => find(&only_head(pattern), self.view, self.range.clone(), self.after).is_some(),
+        }
         };
         let none = !patterns.iter().any(came);
         none.then(|| format!("the case never came to it: {}", self.drive.why(self.view)))
