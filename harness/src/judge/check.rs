@@ -540,8 +540,9 @@ impl Window<'_, '_> {
             let reason = format!("{from} was never seen");
             return self.part(Finding::Untestable, Some(reason), expected, Vec::new());
         };
-        let busy = facts.floor.is_some_and(super::Floor::is_overloaded);
-        let missed = if busy { Finding::Inconclusive } else { Finding::Broken };
+        let busy = |off_us: u64| facts.floor.is_some_and(|floor| floor.may_account_for(off_us));
+        let missed = |busy: bool| if busy { Finding::Inconclusive } else { Finding::Broken };
+        let max = spacing.max_ms.map_or(u64::MAX, |max| max.saturating_mul(1000));
         let limit = spacing.max_ms.map(|max| {
             let max = max.saturating_mul(1000);
             max.saturating_add((max / 4).max(LATE_US))
@@ -552,20 +553,24 @@ impl Window<'_, '_> {
             let watched = self.range.end.checked_sub(1).map_or(0, time).saturating_sub(time(start));
             let reason = format!("{to} was never seen");
             return match limit {
-                Some(limit) if watched > limit => self.part(missed, Some(reason), expected, vec![start]),
+                Some(limit) if watched > limit => {
+                    self.part(missed(busy(watched.saturating_sub(max))), Some(reason), expected, vec![start])
+                }
                 _ => self.part(Finding::Untestable, Some(reason), expected, vec![start]),
             };
         };
         let took = time(end).saturating_sub(time(start));
-        let early = spacing.min_ms.is_some_and(|min| took + EARLY_US < min.saturating_mul(1000));
+        let min = spacing.min_ms.map_or(0, |min| min.saturating_mul(1000));
+        let early = took + EARLY_US < min;
         let late = limit.is_some_and(|limit| took > limit);
         let actual = vec![start, end];
         if early || late {
             let mut reason = format!("it took {} ms", took / 1000);
+            let busy = busy(if early { min - took } else { took.saturating_sub(max) });
             if busy {
                 reason.push_str(", on a machine too busy to tell");
             }
-            return self.part(missed, Some(reason), expected, actual);
+            return self.part(missed(busy), Some(reason), expected, actual);
         }
         self.part(Finding::Kept, None, expected, actual)
     }
@@ -806,6 +811,14 @@ mod tests {
         };
         assert_eq!(judged(1_000), Verdict::Fail);
         assert_eq!(judged(150_000), Verdict::Inconclusive);
+        // No machine is as late as that.
+        let very_slow = transcript()
+            .handshake("2025-11-25", json!({}), json!({}))
+            .wait(6000)
+            .client(request(1, "tools/call", json!({"name": "echo"})));
+        let floor = Some(Floor { latest_us: 150_000 });
+        let judged_very_slow = report_with(check.clone(), &very_slow, |facts| facts.floor = floor);
+        assert_eq!(judged_very_slow.unwrap().verdict, Verdict::Fail);
         // Late, but within the tolerance of half a second.
         let late = transcript().handshake("2025-11-25", json!({}), json!({})).wait(400).client(request(
             1,

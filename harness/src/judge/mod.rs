@@ -58,9 +58,12 @@ impl Floor {
     /// A machine that wakes its tasks later than this can't be told from a client that is late.
     pub const OVERLOADED_US: u64 = 100_000;
 
-    /// Whether durations say nothing about the client.
-    pub const fn is_overloaded(self) -> bool {
-        self.latest_us > Self::OVERLOADED_US
+    /// Many that wait for one another, each woken that late.
+    const CHAIN: u64 = 10;
+
+    /// Whether a duration that is off by this much, in microseconds, says nothing about the client.
+    pub const fn may_account_for(self, off_us: u64) -> bool {
+        self.latest_us > Self::OVERLOADED_US && off_us <= self.latest_us.saturating_mul(Self::CHAIN)
     }
 }
 
