@@ -81,7 +81,11 @@ impl Session {
         finished: impl Fn(&CaseReport) + Send + Sync + 'static,
     ) -> Finished {
         let (began, started) = (Instant::now(), chrono::Utc::now());
-        let (seed, repeat, keeps) = (settings.seed, settings.repeat, settings.transcripts.is_some());
+        let (seed, repeat) = (settings.seed, settings.repeat);
+        // The report stands beside this folder.
+        let kept_in = settings.transcripts.as_deref().map(|folder| {
+            folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        });
         let (skipped, to_run): (Vec<_>, Vec<_>) = planned.into_iter().partition(|p| p.skip.is_some());
         let session = Arc::clone(self);
         let outcome = schedule::run_all(
@@ -92,9 +96,8 @@ impl Session {
             stop,
             move |job, run| {
                 let mut report = session.judge(&job.case, &run)?;
-                if keeps {
-                    report.transcript = Some(format!("{}.jsonl", schedule::file_name(&job.case.id)));
-                }
+                report.transcript =
+                    kept_in.as_ref().map(|folder| format!("{folder}/{}", schedule::transcript_name(job)));
                 if repeat > 1 {
                     report.id = format!("{}#{}", report.id, job.round);
                 }
@@ -249,7 +252,8 @@ fn disagreements(cases: &[CaseReport]) -> Vec<String> {
             // that had no occasion against one that passed: what a client does in the background, such as opening a
             // stream, may come to pass before the case is over or not.
             let silent = |v: Verdict| {
-                v == Verdict::Inconclusive || v == Verdict::NotApplicable && counts.contains_key(&Verdict::Pass)
+                v == Verdict::Inconclusive
+                    || v == Verdict::NotApplicable && counts.contains_key(&Verdict::Pass)
             };
             let decided = counts.keys().filter(|v| !silent(**v)).count();
             if decided > 1 || told != rounds.len() {
@@ -304,10 +308,18 @@ mod tests {
     #[test]
     fn repetitions_disagree_when_one_says_what_another_denies() {
         use Verdict::*;
-        for verdicts in [&[Pass, Fail][..], &[Pass, Warn], &[Pass, NotTestable], &[Fail, NotApplicable], &[Pass, Timeout]] {
+        for verdicts in
+            [&[Pass, Fail][..], &[Pass, Warn], &[Pass, NotTestable], &[Fail, NotApplicable], &[Pass, Timeout]]
+        {
             assert!(differ(verdicts), "{verdicts:?}");
         }
-        for verdicts in [&[Pass, Pass][..], &[Fail, Fail], &[Pass, Inconclusive], &[Pass, NotApplicable], &[NotApplicable]] {
+        for verdicts in [
+            &[Pass, Pass][..],
+            &[Fail, Fail],
+            &[Pass, Inconclusive],
+            &[Pass, NotApplicable],
+            &[NotApplicable],
+        ] {
             assert!(!differ(verdicts), "{verdicts:?}");
         }
         let mut missing = vec![round(1, Pass), round(2, Pass)];

@@ -61,11 +61,25 @@ fn a_passing_run_ends_with_0_and_leaves_report_and_transcript() {
     assert!(stdout.trim_end().ends_with("PASS   every judge that ran passed.   exit 0"), "{stdout}");
     let report = sparring_reports::json::read(&Path::new(&out).join("report.json")).unwrap();
     assert_eq!(report.cases.len(), 1);
-    let transcript = Path::new(&out).join("transcripts").join(report.cases[0].transcript.as_ref().unwrap());
+    let transcript = Path::new(&out).join(report.cases[0].transcript.as_ref().unwrap());
     assert!(std::fs::read_to_string(junit).unwrap().contains("<testsuite"));
     let (status, judged, _) = run(&["judge", &transcript.display().to_string()]);
     assert_eq!(status, code(exit_code::PASSED), "{judged}");
     assert!(judged.contains("monitors had something to judge"), "{judged}");
+}
+
+#[test]
+fn each_round_has_a_transcript_where_the_report_says() {
+    let (_folder, out) = out();
+    let (status, stdout, _) = run(&["run", "--case", &quick_case(), "--repeat", "2", "--out", &out]);
+    assert_eq!(status, code(exit_code::PASSED), "{stdout}");
+    let report = sparring_reports::json::read(&Path::new(&out).join("report.json")).unwrap();
+    let names: std::collections::BTreeSet<_> =
+        report.cases.iter().map(|c| c.transcript.clone().unwrap()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for name in names {
+        assert!(Path::new(&out).join(&name).is_file(), "{name}");
+    }
 }
 
 #[test]
