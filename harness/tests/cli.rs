@@ -98,6 +98,8 @@ fn wrong_words_end_with_2() {
         &["run", "--transport", "carrier-pigeon"],
         &["run", "--shard", "3/2"],
         &["run", "--report", "pdf=x"],
+        &["run", "--jobs", "0"],
+        &["run", "--repeat", "0"],
         &["run", "--", "node", "client.js"],
         &["run", "--driver", "adapter"],
         &["run", "--driver", "official"],
@@ -175,6 +177,72 @@ fn a_report_that_cannot_be_written_ends_with_8() {
         assert!(stderr.contains("/dev/full"), "{stderr}");
         assert!(stdout.contains("PASS"), "the verdict is still told\n{stdout}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.yaml").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let scenarios = folder.path().display().to_string();
+    for words in [&["lint", &pipe][..], &["judge", &pipe], &["list", "--scenarios", &scenarios]] {
+        let (status, _, stderr) = run(words);
+        assert_eq!(status, code(exit_code::USAGE), "{words:?}\n{stderr}");
+        assert!(stderr.contains("no regular file"), "{words:?}\n{stderr}");
+    }
+}
+
+#[test]
+fn judge_refuses_a_transcript_with_gaps_and_one_without_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.jsonl");
+    let path = file.display().to_string();
+    std::fs::write(&file, "\n").unwrap();
+    let (status, _, stderr) = run(&["judge", &path]);
+    assert_eq!(status, code(exit_code::NOTHING_RAN), "{stderr}");
+    assert!(stderr.contains("no events"), "{stderr}");
+
+    let event = |n| {
+        let what = sparring_wire::transcript::What::HarnessError { message: String::new() };
+        let event = sparring_wire::transcript::Event { n, at_us: 0, server: None, incarnation: None, what };
+        serde_json::to_string(&event).unwrap()
+    };
+    std::fs::write(&file, format!("{}\n\n{}\n", event(1), event(3))).unwrap();
+    let (status, _, stderr) = run(&["judge", &path]);
+    assert_eq!(status, code(exit_code::USAGE), "{stderr}");
+    assert!(stderr.contains("t.jsonl:3: `n` is 3 where 2 is due"), "{stderr}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_below_stdout_ends_with_8_and_a_closed_pipe_is_nothing() {
+    use std::process::Stdio;
+    let (_folder, out) = out();
+    let case = quick_case();
+    for words in [
+        &["list"][..],
+        &["schema", "report"],
+        &["explain", "tools-call-params"],
+        &["run", "--case", &case, "--out", &out],
+    ] {
+        let program = || {
+            let mut program = std::process::Command::new(assert_cmd::cargo::cargo_bin("sparring"));
+            program.args(words).stderr(Stdio::piped());
+            program
+        };
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ended = program().stdout(full).output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(code(exit_code::REPORT)), "{words:?}\n{stderr}");
+        assert!(stderr.contains("can't write to stdout"), "{words:?}\n{stderr}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = program().stdout(writer).output().unwrap();
+        assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]), "{words:?}");
+    }
+    assert!(Path::new(&out).join("report.json").exists(), "the report is written all the same");
 }
 
 /// A scenario of one's own that is right; the tests break it in one place.
