@@ -133,10 +133,12 @@ fn a_client_that_does_not_exist_or_talks_nonsense_ends_with_7() {
         "--",
         "/bin/sh",
         "-c",
-        "echo Welcome!; exec cat >/dev/null",
+        "echo Welcome!; echo loading >&2; exec cat >/dev/null",
     ]);
     assert_eq!(status, code(exit_code::CLIENT), "{stderr}");
-    assert!(stderr.contains("driver"), "{stderr}");
+    for word in ["driver", "hello", "Welcome!", "loading"] {
+        assert!(stderr.contains(word), "{word}\n{stderr}");
+    }
 
     let (status, _, stderr) = run(&[
         "run",
