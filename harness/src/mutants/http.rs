@@ -57,13 +57,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         },
     ),
     mutant("fails-on-202", "Stops working at HTTP 202.", |s| dies_on_response(s, |_, status| status == 202)),
-    // No check names it: that the header lists both types is for the monitors to see.
-    Mutant {
-        scenarios: &["lifecycle.plain"],
-        ..mutant("sends-no-accept-header", "Does not say which formats it takes.", |s| {
-            without_header(s, "accept");
-        })
-    },
     mutant("never-resumes", "Does not take up streams that broke off.", |s| {
         s.settings.http.stream_attempts = 0;
     }),
