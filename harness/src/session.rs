@@ -81,7 +81,11 @@ impl Session {
         finished: impl Fn(&CaseReport) + Send + Sync + 'static,
     ) -> Finished {
         let (began, started) = (Instant::now(), chrono::Utc::now());
-        let (seed, repeat, keeps) = (settings.seed, settings.repeat, settings.transcripts.is_some());
+        let (seed, repeat) = (settings.seed, settings.repeat);
+        // The report stands beside this folder.
+        let kept_in = settings.transcripts.as_deref().map(|folder| {
+            folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        });
         let (skipped, to_run): (Vec<_>, Vec<_>) = planned.into_iter().partition(|p| p.skip.is_some());
         let session = Arc::clone(self);
         let outcome = schedule::run_all(
@@ -92,9 +96,8 @@ impl Session {
             stop,
             move |job, run| {
                 let mut report = session.judge(&job.case, &run)?;
-                if keeps {
-                    report.transcript = Some(format!("{}.jsonl", schedule::file_name(&job.case.id)));
-                }
+                report.transcript =
+                    kept_in.as_ref().map(|folder| format!("{folder}/{}", schedule::transcript_name(job)));
                 if repeat > 1 {
                     report.id = format!("{}#{}", report.id, job.round);
                 }

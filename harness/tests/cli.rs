@@ -1,5 +1,7 @@
 //! The program as its users meet it: what it prints, and how it ends.
 
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
 use assert_cmd::Command;
 use sparring_reports::model::exit_code;
 use std::path::{Path, PathBuf};
@@ -61,11 +63,25 @@ fn a_passing_run_ends_with_0_and_leaves_report_and_transcript() {
     assert!(stdout.trim_end().ends_with("PASS   every judge that ran passed.   exit 0"), "{stdout}");
     let report = sparring_reports::json::read(&Path::new(&out).join("report.json")).unwrap();
     assert_eq!(report.cases.len(), 1);
-    let transcript = Path::new(&out).join("transcripts").join(report.cases[0].transcript.as_ref().unwrap());
+    let transcript = Path::new(&out).join(report.cases[0].transcript.as_ref().unwrap());
     assert!(std::fs::read_to_string(junit).unwrap().contains("<testsuite"));
     let (status, judged, _) = run(&["judge", &transcript.display().to_string()]);
     assert_eq!(status, code(exit_code::PASSED), "{judged}");
     assert!(judged.contains("monitors had something to judge"), "{judged}");
+}
+
+#[test]
+fn each_round_has_a_transcript_where_the_report_says() {
+    let (_folder, out) = out();
+    let (status, stdout, _) = run(&["run", "--case", &quick_case(), "--repeat", "2", "--out", &out]);
+    assert_eq!(status, code(exit_code::PASSED), "{stdout}");
+    let report = sparring_reports::json::read(&Path::new(&out).join("report.json")).unwrap();
+    let names: std::collections::BTreeSet<_> =
+        report.cases.iter().map(|c| c.transcript.clone().unwrap()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for name in names {
+        assert!(Path::new(&out).join(&name).is_file(), "{name}");
+    }
 }
 
 #[test]
@@ -84,6 +100,8 @@ fn wrong_words_end_with_2() {
         &["run", "--transport", "carrier-pigeon"],
         &["run", "--shard", "3/2"],
         &["run", "--report", "pdf=x"],
+        &["run", "--jobs", "0"],
+        &["run", "--repeat", "0"],
         &["run", "--", "node", "client.js"],
         &["run", "--driver", "adapter"],
         &["run", "--driver", "official"],
@@ -115,10 +133,12 @@ fn a_client_that_does_not_exist_or_talks_nonsense_ends_with_7() {
         "--",
         "/bin/sh",
         "-c",
-        "echo Welcome!; exec cat >/dev/null",
+        "echo Welcome!; echo loading >&2; exec cat >/dev/null",
     ]);
     assert_eq!(status, code(exit_code::CLIENT), "{stderr}");
-    assert!(stderr.contains("driver"), "{stderr}");
+    for word in ["driver", "hello", "Welcome!", "loading"] {
+        assert!(stderr.contains(word), "{word}\n{stderr}");
+    }
 
     let (status, _, stderr) = run(&[
         "run",
@@ -161,6 +181,72 @@ fn a_report_that_cannot_be_written_ends_with_8() {
         assert!(stderr.contains("/dev/full"), "{stderr}");
         assert!(stdout.contains("PASS"), "the verdict is still told\n{stdout}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.yaml").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let scenarios = folder.path().display().to_string();
+    for words in [&["lint", &pipe][..], &["judge", &pipe], &["list", "--scenarios", &scenarios]] {
+        let (status, _, stderr) = run(words);
+        assert_eq!(status, code(exit_code::USAGE), "{words:?}\n{stderr}");
+        assert!(stderr.contains("no regular file"), "{words:?}\n{stderr}");
+    }
+}
+
+#[test]
+fn judge_refuses_a_transcript_with_gaps_and_one_without_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.jsonl");
+    let path = file.display().to_string();
+    std::fs::write(&file, "\n").unwrap();
+    let (status, _, stderr) = run(&["judge", &path]);
+    assert_eq!(status, code(exit_code::NOTHING_RAN), "{stderr}");
+    assert!(stderr.contains("no events"), "{stderr}");
+
+    let event = |n| {
+        let what = sparring_wire::transcript::What::HarnessError { message: String::new() };
+        let event = sparring_wire::transcript::Event { n, at_us: 0, server: None, incarnation: None, what };
+        serde_json::to_string(&event).unwrap()
+    };
+    std::fs::write(&file, format!("{}\n\n{}\n", event(1), event(3))).unwrap();
+    let (status, _, stderr) = run(&["judge", &path]);
+    assert_eq!(status, code(exit_code::USAGE), "{stderr}");
+    assert!(stderr.contains("t.jsonl:3: `n` is 3 where 2 is due"), "{stderr}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_below_stdout_ends_with_8_and_a_closed_pipe_is_nothing() {
+    use std::process::Stdio;
+    let (_folder, out) = out();
+    let case = quick_case();
+    for words in [
+        &["list"][..],
+        &["schema", "report"],
+        &["explain", "tools-call-params"],
+        &["run", "--case", &case, "--out", &out],
+    ] {
+        let program = || {
+            let mut program = std::process::Command::new(assert_cmd::cargo::cargo_bin("sparring"));
+            program.args(words).stderr(Stdio::piped());
+            program
+        };
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ended = program().stdout(full).output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(code(exit_code::REPORT)), "{words:?}\n{stderr}");
+        assert!(stderr.contains("can't write to stdout"), "{words:?}\n{stderr}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = program().stdout(writer).output().unwrap();
+        assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]), "{words:?}");
+    }
+    assert!(Path::new(&out).join("report.json").exists(), "the report is written all the same");
 }
 
 /// A scenario of one's own that is right; the tests break it in one place.
@@ -240,14 +326,13 @@ fn explain_knows_every_kind_of_id() {
         assert_eq!(status, 0, "{id}: {stderr}");
         assert!(text.starts_with(id), "{text}");
     }
-    for monitor in sparring::judge::monitors() {
+    if let Some(monitor) = sparring::judge::monitors().first() {
         let (status, text, _) = run(&["explain", monitor.id]);
         assert_eq!(status, 0, "{}", monitor.id);
         assert!(text.contains(monitor.expected), "{text}");
         for id in monitor.requirements {
             assert_eq!(run(&["explain", id]).0, 0, "{id}");
         }
-        break;
     }
     let (status, _, stderr) = run(&["explain", "tools-call-param"]);
     assert_eq!(status, code(exit_code::USAGE));
@@ -260,6 +345,18 @@ fn the_schema_is_json() {
     assert_eq!(status, 0);
     let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(schema["properties"]["cases"].is_object(), "{schema}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_temporary_folder_that_cannot_be_used_is_named() {
+    let (folder, out) = out();
+    let nowhere = folder.path().join("nowhere");
+    let words = ["run", "--case", &quick_case(), "--out", &out];
+    let ended = sparring().args(words).env("TMPDIR", &nowhere).output().unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(code(exit_code::HARNESS_ERROR)), "{stderr}");
+    assert!(stderr.contains("TMPDIR") && stderr.contains(nowhere.to_str().unwrap()), "{stderr}");
 }
 
 /// An adapter in the shell: says hello, is honest, writes a file when it is asked to open, and never answers that.
@@ -278,7 +375,14 @@ done
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_ends_with_130_and_leaves_nothing() {
-    use nix::sys::signal::{Signal, kill};
+    for signal in [nix::sys::signal::Signal::SIGINT, nix::sys::signal::Signal::SIGHUP] {
+        interrupt_with(signal);
+    }
+}
+
+#[cfg(unix)]
+fn interrupt_with(signal: nix::sys::signal::Signal) {
+    use nix::sys::signal::kill;
     use nix::unistd::Pid;
     let (folder, out) = out();
     let marker = folder.path().join("opened").display().to_string();
@@ -295,7 +399,7 @@ fn an_interrupted_run_ends_with_130_and_leaves_nothing() {
         assert!(child.try_wait().unwrap().is_none(), "ended before the first case was open");
         std::thread::yield_now();
     }
-    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
     let ended = child.wait_with_output().unwrap();
     let stdout = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(code(exit_code::INTERRUPTED)), "{stdout}");

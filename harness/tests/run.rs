@@ -58,6 +58,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_crash_is_reported_with_its_signal_and_stderr", a_crash_is_reported_with_its_signal_and_stderr),
     ("garbage_on_stdout_is_kept_and_ignored", garbage_on_stdout_is_kept_and_ignored),
     ("a_wrong_answer_is_a_breach_of_the_protocol", a_wrong_answer_is_a_breach_of_the_protocol),
+    ("a_second_answer_and_a_shapeless_result_are_too", a_second_answer_and_a_shapeless_result_are_too),
     ("a_daemon_does_not_escape", a_daemon_does_not_escape),
     ("a_floods_stderr_is_cut", a_floods_stderr_is_cut),
     ("an_adapter_may_have_a_bench", an_adapter_may_have_a_bench),
@@ -110,6 +111,7 @@ fn adapter(fault: &str) -> ExitCode {
             ("hello", "hello-typo") => result(hello(&["opne"])),
             ("hello", "hello-garbage") => {
                 println!("oops");
+                eprintln!("no module");
                 return ExitCode::FAILURE;
             }
             ("hello", _) => result(hello(&["open", "tools", "call", "cancel", "ping", "close"])),
@@ -153,7 +155,13 @@ fn adapter(fault: &str) -> ExitCode {
                 );
                 result(json!({"servers": {}}));
             }
-            ("open" | "close" | "ping", _) => result(json!({})),
+            ("open", "twice") => {
+                result(json!({"servers": {}}));
+                result(json!({"servers": {}}));
+            }
+            ("open", "shapeless") => result(json!({})),
+            ("open", _) => result(json!({"servers": {}})),
+            ("close" | "ping", _) => result(json!({})),
             ("tools", _) => result(json!({"tools": [{"name": "s__echo", "server": "s", "rawName": "echo"}]})),
             // `slow` is answered when something else is; `echo` with what the harness sent.
             ("call", _) if message["params"]["tool"] == "slow" => {
@@ -346,7 +354,10 @@ fn hello_is_asked_and_checked() {
     let error = block(place.adapter("hello-typo").hello()).expect_err("an unknown word");
     assert!(matches!(&error, DriverError::Protocol(why) if why.contains("`opne`")), "{error}");
     let error = block(place.adapter("hello-garbage").hello()).expect_err("garbage");
-    assert!(matches!(&error, DriverError::Protocol(why) if why.contains("oops")), "{error}");
+    assert!(
+        matches!(&error, DriverError::Protocol(why) if why.contains("oops") && why.contains("no module")),
+        "{error}"
+    );
     assert!(place.is_empty());
 }
 
@@ -412,6 +423,17 @@ fn garbage_on_stdout_is_kept_and_ignored() {
 fn a_wrong_answer_is_a_breach_of_the_protocol() {
     let run = drive("wrong-answer", r#"[{"open": {}}]"#, LONG);
     assert!(matches!(&run.ending, Ending::DriverLost(DriverError::Protocol(_))), "{:?}", run.ending);
+}
+
+fn a_second_answer_and_a_shapeless_result_are_too() {
+    for (fault, says) in [("twice", "an answer with the id 2"), ("shapeless", "`servers` is no object")] {
+        let run = drive(fault, r#"[{"open": {}}, {"ping": {}}]"#, LONG);
+        assert!(
+            matches!(&run.ending, Ending::DriverLost(DriverError::Protocol(why)) if why.contains(says)),
+            "{fault}: {:?}",
+            run.ending
+        );
+    }
 }
 
 fn a_daemon_does_not_escape() {

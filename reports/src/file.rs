@@ -7,9 +7,9 @@ use tempfile::{Builder, NamedTempFile};
 
 /// A report that can't be written.
 #[derive(Debug, thiserror::Error)]
-#[error("can't write the {what} report to `{}`: {}", path.display(), advice(path, source))]
+#[error("can't write the {what} to `{}`: {}", path.display(), advice(path, source))]
 pub struct WriteError {
-    /// Which report: `JSON`, `JUnit`…
+    /// What was to be written: `JSON report`, `JUnit report`…
     pub what: &'static str,
     /// Where to.
     pub path: PathBuf,
@@ -95,12 +95,25 @@ pub fn write(what: &'static str, path: &Path, content: &[u8]) -> Result<(), Writ
 }
 
 /// Finds out whether [`write()`] would get as far as its first byte, so that a long run need not end in this error. The
-/// path itself stays as it is.
+/// path itself stays as it is; a named pipe is taken on trust, since opening it would wait for its reader.
 ///
 /// # Errors
 /// As for [`write()`].
 pub fn probe(what: &'static str, path: &Path) -> Result<(), WriteError> {
+    if is_pipe(path) {
+        return Ok(());
+    }
     open(path).map(drop).map_err(|source| WriteError { what, path: path.to_owned(), source })
+}
+
+fn is_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    return fs::metadata(path).is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_fifo(&m.file_type()));
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 #[cfg(test)]
@@ -120,10 +133,10 @@ mod tests {
     fn writes_and_replaces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
-        probe("JSON", &path).unwrap();
+        probe("JSON report", &path).unwrap();
         assert!(names(folder.path()).is_empty(), "a probe leaves nothing");
-        write("JSON", &path, b"one").unwrap();
-        write("JSON", &path, b"two").unwrap();
+        write("JSON report", &path, b"one").unwrap();
+        write("JSON report", &path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(names(folder.path()), ["report.json"]);
     }
@@ -132,16 +145,18 @@ mod tests {
     fn errors_name_path_and_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("no/report.xml");
-        let error = write("JUnit", &missing, b"x").unwrap_err().to_string();
+        let error = write("JUnit report", &missing, b"x").unwrap_err().to_string();
+        assert!(error.starts_with("can't write the JUnit report to `"), "{error}");
         assert!(error.contains(missing.to_str().unwrap()), "{error}");
         assert!(error.contains("does not exist; create it first"), "{error}");
-        assert_eq!(error, probe("JUnit", &missing).unwrap_err().to_string());
+        assert_eq!(error, probe("JUnit report", &missing).unwrap_err().to_string());
 
-        let error = write("JUnit", folder.path(), b"x").unwrap_err().to_string();
+        let error = write("JUnit report", folder.path(), b"x").unwrap_err().to_string();
         assert!(error.contains("it is a folder"), "{error}");
 
         fs::write(folder.path().join("file"), "").unwrap();
-        let error = write("JUnit", &folder.path().join("file/report.xml"), b"x").unwrap_err().to_string();
+        let error =
+            write("JUnit report", &folder.path().join("file/report.xml"), b"x").unwrap_err().to_string();
         assert!(error.contains("is not a folder"), "{error}");
         assert_eq!(names(folder.path()), ["file"]);
     }
@@ -154,20 +169,29 @@ mod tests {
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         fs::write(&real, "old").unwrap();
         symlink(&real, &link).unwrap();
-        write("JSON", &link, b"new").unwrap();
+        write("JSON report", &link, b"new").unwrap();
         assert_eq!(fs::read(&real).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         let ours = fs::metadata(&real).unwrap().permissions().mode();
         let plain = folder.path().join("plain");
         File::create(&plain).unwrap();
         assert_eq!(ours, fs::metadata(&plain).unwrap().permissions().mode());
-        write("JSON", Path::new("/dev/null"), b"gone").unwrap();
+        write("JSON report", Path::new("/dev/null"), b"gone").unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_probe_does_not_wait_for_the_reader_of_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        probe("JSON report", &pipe).unwrap();
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_said() {
-        let error = write("JSON", Path::new("/dev/full"), b"x").unwrap_err().to_string();
+        let error = write("JSON report", Path::new("/dev/full"), b"x").unwrap_err().to_string();
         assert!(error.contains("the disk is full"), "{error}");
     }
 }

@@ -43,6 +43,9 @@ pub enum ReadError {
     },
 }
 
+/// What errors call it.
+pub const WHAT: &str = "JSON report";
+
 /// The report as JSON text. Control characters, also those that JSON allows in strings, are escaped, so that the
 /// text can be shown on a terminal.
 pub fn to_string(report: &RunReport) -> String {
@@ -68,7 +71,7 @@ pub fn to_string(report: &RunReport) -> String {
 /// # Errors
 /// The file can't be written.
 pub fn write(report: &RunReport, path: &Path) -> Result<(), WriteError> {
-    file::write("JSON", path, to_string(report).as_bytes())
+    file::write(WHAT, path, to_string(report).as_bytes())
 }
 
 /// Reads a report.

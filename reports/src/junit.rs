@@ -14,6 +14,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+/// What errors call it.
+pub const WHAT: &str = "JUnit report";
+
 /// The report as JUnit XML.
 pub fn to_string(report: &RunReport) -> String {
     let mut suites: BTreeMap<&str, Vec<&CaseReport>> = BTreeMap::new();
@@ -42,7 +45,7 @@ pub fn to_string(report: &RunReport) -> String {
 /// # Errors
 /// The file can't be written.
 pub fn write(report: &RunReport, path: &Path) -> Result<(), WriteError> {
-    file::write("JUnit", path, to_string(report).as_bytes())
+    file::write(WHAT, path, to_string(report).as_bytes())
 }
 
 /// What a verdict is in JUnit, if it is not a success.

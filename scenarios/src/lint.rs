@@ -591,6 +591,16 @@ impl<'a> Lint<'a> {
                 self.key("negative-check", &word_at, "a check that nothing happens needs a `twin`: a scenario where the same thing is expected");
             }
         }
+        // A driver that claims success for everything, and starts nothing, must not pass.
+        let of_the_driver = |p: &Pattern| p.step.is_some() || p.driver_event.is_some();
+        let only_claimed = |p: &Pattern| of_the_driver(p) && p.outcome != Some(OutcomeWord::Error);
+        if check.expect.iter().any(only_claimed) && check.after.as_ref().is_none_or(of_the_driver) {
+            self.key(
+                "word-alone",
+                &at.key("expect"),
+                "this takes a success on the driver's word alone; name in `after` what a server has to have seen or sent",
+            );
+        }
         if let Some(count) = &check.count {
             let at = at.key("count");
             match (count.min, count.max) {

@@ -105,10 +105,13 @@ fn collect(folder: &FilePath, files: &mut Vec<PathBuf>) -> Result<(), Diagnostic
 pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
     let name = || file.display().to_string();
     let unreadable = |e: std::io::Error| Diagnostic::whole_file(name(), "unreadable", e.to_string());
-    let opened = std::fs::File::open(file).map_err(unreadable)?;
-    if opened.metadata().map_err(unreadable)?.is_dir() {
-        return Err(Diagnostic::whole_file(name(), "unreadable", "this is a folder"));
+    let found = std::fs::metadata(file).map_err(unreadable)?;
+    if !found.is_file() {
+        // Opening a pipe would wait for its other end.
+        let what = if found.is_dir() { "this is a folder" } else { "this is no regular file" };
+        return Err(Diagnostic::whole_file(name(), "unreadable", what));
     }
+    let opened = std::fs::File::open(file).map_err(unreadable)?;
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut std::io::Read::take(opened, MAX_FILE + 1), &mut bytes)
         .map_err(unreadable)?;

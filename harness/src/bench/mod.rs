@@ -165,13 +165,14 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Trouble> {
         }
         Ok::<_, Trouble>(measured)
     })?;
-    crate::cli::print(&render(&measured, pinned, args));
+    let printed = crate::cli::print(&render(&measured, pinned, args));
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&measured)
             .map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, format!("can't write the numbers: {e}")))?;
         sparring_reports::file::write("numbers", path, text.as_bytes())
             .map_err(|e| Trouble::new(exit_code::REPORT, e))?;
     }
+    printed?;
     Ok(exit_code::PASSED)
 }
 

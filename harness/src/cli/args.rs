@@ -1,6 +1,7 @@
 //! The command line. Doc comments are the help texts.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use sparring_wire::{Revision, Transport};
 use std::path::PathBuf;
 
@@ -136,10 +137,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", default_value = "target/sparring")]
     pub out: PathBuf,
     /// How many cases run at a time; by default twice the number of cores, at most 4.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub jobs: Option<usize>,
     /// Run each case this many times; any difference between their verdicts fails the run.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// The seed of all that looks random in the servers.
     #[arg(long, value_name = "N")]
@@ -165,7 +166,7 @@ pub struct MutantsArgs {
     #[arg(long)]
     pub list: bool,
     /// How many mutants run at a time; by default four times the number of cores, at most 8.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub jobs: Option<usize>,
     /// Keep the cases' transcripts, in a folder for each mutant inside this one.
     #[arg(long, value_name = "DIR")]

@@ -49,7 +49,7 @@ pub(super) fn explain(id: &str) -> Result<u8, Trouble> {
             "`{id}` is no requirement, promise, monitor, scenario or check{hint}"
         )));
     }
-    print(&text);
+    print(&text)?;
     Ok(exit_code::PASSED)
 }
 

@@ -21,7 +21,7 @@ pub(super) fn list(selection: &Selection) -> Result<u8, Trouble> {
         text.push('\n');
     }
     text += &format!("{run} cases to run, {} left out\n", planned.len() - run);
-    print(&text);
+    print(&text)?;
     Ok(if run == 0 { exit_code::NOTHING_RAN } else { exit_code::PASSED })
 }
 
@@ -44,6 +44,6 @@ pub(super) fn lint(paths: &[PathBuf]) -> Result<u8, Trouble> {
     let checks: usize = loaded.iter().map(|l| l.scenario.judge.len()).sum();
     print(&format!(
         "{built_in} built-in scenarios and {own} of your own, {checks} checks: nothing to complain of"
-    ));
+    ))?;
     Ok(exit_code::PASSED)
 }

@@ -58,20 +58,23 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
         Command::Judge { file, revision } => run::judge_file(&file, revision),
         Command::Bench(args) => crate::bench::command(&args),
         Command::Schema { kind: args::SchemaKind::Report } => {
-            print(&sparring_reports::json::schema_text());
+            print(&sparring_reports::json::schema_text())?;
             Ok(exit_code::PASSED)
         }
     }
 }
 
-/// Prints to stdout. A reader that has gone away, such as `head`, is nobody's fault.
-pub(crate) fn print(text: &str) {
+/// Prints to stdout. A reader that has gone away, such as `head`, is nobody's fault; a full disk is an error.
+pub(crate) fn print(text: &str) -> Result<(), Trouble> {
     let mut stdout = anstream::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes());
-    if !text.ends_with('\n') {
-        let _ = stdout.write_all(b"\n");
+    let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(end));
+    match written.and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Trouble::new(exit_code::REPORT, format!("can't write to stdout: {e}")))
+        }
+        _ => Ok(()),
     }
-    let _ = stdout.flush();
 }
 
 /// Prints to stderr.

@@ -27,8 +27,11 @@ pub(super) fn run(args: RunArgs) -> Result<u8, Trouble> {
     prepare(&transcripts)?;
     reports.push(Report::Json(args.out.join("report.json")));
     for report in &reports {
-        let (Report::Json(path) | Report::Junit(path)) = report;
-        file::probe("report", path).map_err(|e| Trouble::new(exit_code::REPORT, e))?;
+        let (what, path) = match report {
+            Report::Json(path) => (json::WHAT, path),
+            Report::Junit(path) => (junit::WHAT, path),
+        };
+        file::probe(what, path).map_err(|e| Trouble::new(exit_code::REPORT, e))?;
     }
 
     let runtime = runtime()?;
@@ -75,7 +78,7 @@ fn conclude(args: &RunArgs, finished: &Finished, reports: &[Report]) -> Result<u
     let mut options = TerminalOptions::for_stdout();
     options.verbose = args.verbose;
     options.folder = Some(args.out.display().to_string());
-    print(&terminal::render_summary(report, &options));
+    let printed = print(&terminal::render_summary(report, &options));
     let mut code = report.conclusion.exit_code();
     if !finished.flaky.is_empty() {
         error(&format!(
@@ -85,6 +88,8 @@ fn conclude(args: &RunArgs, finished: &Finished, reports: &[Report]) -> Result<u
         code = if code == exit_code::PASSED { exit_code::HARNESS_ERROR } else { code };
     }
     let mut unwritten: Vec<String> = finished.errors.clone();
+    // The files are written all the same. A terminal that is gone is why a run was interrupted, and no news.
+    unwritten.extend(printed.err().filter(|_| code != exit_code::INTERRUPTED).map(|trouble| trouble.message));
     for report_file in reports {
         let written = match report_file {
             Report::Json(path) => json::write(report, path),
@@ -123,6 +128,10 @@ fn prepare(folder: &Path) -> Result<(), Trouble> {
 
 pub(super) fn judge_file(path: &Path, revision: Option<Revision>) -> Result<u8, Trouble> {
     let events = read_transcript(path)?;
+    if events.is_empty() {
+        let why = format!("{} has no events: there is nothing to judge", path.display());
+        return Err(Trouble::new(exit_code::NOTHING_RAN, why));
+    }
     let reports = judge::judge_transcript_only(revision, &events);
     let mut text = String::new();
     let mut failed = false;
@@ -134,7 +143,7 @@ pub(super) fn judge_file(path: &Path, revision: Option<Revision>) -> Result<u8, 
     }
     text +=
         &format!("{} events, {spoke} of {} monitors had something to judge\n", events.len(), reports.len());
-    print(&text);
+    print(&text)?;
     Ok(match (failed, spoke) {
         (true, _) => exit_code::FAILED,
         (false, 0) => exit_code::NOTHING_RAN,
@@ -158,15 +167,27 @@ fn line(report: &JudgeReport) -> String {
 
 fn read_transcript(path: &Path) -> Result<Vec<Event>, Trouble> {
     let name = path.display();
-    let open = std::fs::File::open(path).map_err(|e| Trouble::usage(format!("can't read {name}: {e}")))?;
-    let mut events = Vec::new();
+    let unreadable = |e: std::io::Error| Trouble::usage(format!("can't read {name}: {e}"));
+    // Opening a pipe would wait for its other end, and a device may never end.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() && path != Path::new("/dev/null") {
+        return Err(Trouble::usage(format!("can't read {name}: it is no regular file")));
+    }
+    let open = std::fs::File::open(path).map_err(unreadable)?;
+    let mut events: Vec<Event> = Vec::new();
     for (number, line) in std::io::BufReader::new(open).lines().enumerate() {
         let line = line.map_err(|e| Trouble::usage(format!("{name}:{}: {e}", number + 1)))?;
         if !line.trim().is_empty() {
-            events.push(
-                serde_json::from_str(&line)
-                    .map_err(|e| Trouble::usage(format!("{name}:{}: this is no event: {e}", number + 1)))?,
-            );
+            let event: Event = serde_json::from_str(&line)
+                .map_err(|e| Trouble::usage(format!("{name}:{}: this is no event: {e}", number + 1)))?;
+            let next = events.len() as u64 + 1;
+            if event.n != next {
+                return Err(Trouble::usage(format!(
+                    "{name}:{}: `n` is {} where {next} is due: events are missing, or not in order",
+                    number + 1,
+                    event.n
+                )));
+            }
+            events.push(event);
         }
     }
     Ok(events)

@@ -25,6 +25,8 @@ pub const PROTOCOL: u32 = 1;
 
 /// The longest message of an adapter, in bytes.
 const LONGEST_MESSAGE: usize = 64 << 20;
+/// The longest name or version of a client, in characters; more would break the summary.
+const LONGEST_NAME: usize = 80;
 /// Lines on stdout that are no messages and still become events; the rest is only counted.
 const STRAY_LINES: u32 = 100;
 
@@ -100,7 +102,7 @@ impl Adapter {
             Ok(hello) => Ok((made, hello)),
             Err(error) => {
                 made.stop().await;
-                Err(error)
+                Err(made.with_output(error))
             }
         }
     }
@@ -130,7 +132,7 @@ impl Driver for Adapter {
         running.stop().await;
         // What remains is in the system's temporary folder, and the next run's to remove.
         let _ = folder.remove();
-        honest.map(|()| hello)
+        honest.map(|()| hello).map_err(|error| running.with_output(error))
     }
 
     async fn start(&self, case: CaseContext) -> Result<Arc<dyn Subject>, DriverError> {
@@ -200,6 +202,10 @@ impl Shared {
                 }
                 false
             }
+            (true, envelope) if envelope.is_response() => {
+                let id = envelope.id().map_or_else(|| "null".to_owned(), ToString::to_string);
+                self.unasked(&id)
+            }
             _ => false,
         };
         if !understood {
@@ -208,14 +214,23 @@ impl Shared {
     }
 
     fn answer(&self, id: i64, answer: Result<Answer, String>) -> bool {
-        match self.pending().waiting.remove(&id) {
+        let waiting = self.pending().waiting.remove(&id);
+        match waiting {
             // Whoever waited may have given up.
             Some(waiting) => {
                 let _ = waiting.send(answer);
                 true
             }
-            None => false,
+            None => self.unasked(&id.to_string()),
         }
+    }
+
+    /// An answer to nothing: from here on it can't be known what answers belong to. The line is kept as a stray one.
+    fn unasked(&self, id: &str) -> bool {
+        self.close(Some(format!(
+            "an answer with the id {id}, which no request has that is still to be answered"
+        )));
+        false
     }
 
     fn event(&self, params: &Value) -> bool {
@@ -328,11 +343,16 @@ impl Running {
     async fn request(&self, method: &str, params: Value) -> Result<Answer, DriverError> {
         let id = self.next.fetch_add(1, Ordering::SeqCst);
         let (answer, waiting) = oneshot::channel();
-        {
+        let open = {
             let mut pending = self.shared.pending();
-            if pending.closed.is_none() {
+            let open = pending.closed.is_none();
+            if open {
                 pending.waiting.insert(id, answer);
             }
+            open
+        };
+        if !open {
+            return Err(self.broken().await);
         }
         self.send(jsonrpc::request(&Id::Number(id), method, Some(params)));
         match waiting.await {
@@ -352,25 +372,33 @@ impl Running {
     }
 
     async fn hello(&self) -> Result<Hello, DriverError> {
-        let with_stray = |why: String| {
-            let stray = self.shared.pending().first_stray.clone();
-            DriverError::Protocol(match stray {
-                Some(stray) => {
-                    format!("{why}; stdout belongs to the driver protocol, but it wrote {stray:?}")
-                }
-                None => why,
-            })
-        };
-        match self.request("hello", json!({"protocol": PROTOCOL})).await {
-            Ok(Ok(result)) => serde_json::from_value::<Hello>(result)
+        match self.request("hello", json!({"protocol": PROTOCOL})).await? {
+            Ok(result) => serde_json::from_value::<Hello>(result)
                 .map_err(|error| format!("the result of `hello` is wrong: {error}"))
                 .and_then(check)
-                .map_err(with_stray),
-            Ok(Err(error)) => Err(with_stray(format!("`hello` failed: {}", error.message))),
-            Err(DriverError::Protocol(why)) => Err(with_stray(why)),
-            Err(error) if self.shared.pending().stray == 0 => Err(error),
-            Err(error) => Err(with_stray(error.to_string())),
+                .map_err(DriverError::Protocol),
+            Err(error) => Err(DriverError::Protocol(format!("`hello` failed: {}", error.message))),
         }
+    }
+
+    /// The error with what the adapter wrote, which mostly says why: its first stray line, and the end of its stderr.
+    fn with_output(&self, error: DriverError) -> DriverError {
+        let stray = self.shared.pending().first_stray.clone();
+        let mut why = match (error, &stray) {
+            (DriverError::Protocol(why), _) => why,
+            (error @ DriverError::Ended { .. }, Some(_)) => error.to_string(),
+            // Its stderr is in it.
+            (error, _) => return error,
+        };
+        if let Some(stray) = stray {
+            why += &format!("; stdout belongs to the driver protocol, but it wrote {stray:?}");
+        }
+        let stderr = self.process.last_words();
+        if !stderr.trim().is_empty() {
+            let lines: Vec<_> = stderr.lines().map(sparring_reports::text::escape).collect();
+            why += &format!("\nits stderr ends with:\n  {}", lines.join("\n  "));
+        }
+        DriverError::Protocol(why)
     }
 
     /// An adapter that accepts anything would make every case of an undeclared operation pass.
@@ -497,6 +525,9 @@ impl Subject for Running {
     async fn run(&self, step: &str, op: &Op) -> Result<Outcome, DriverError> {
         Ok(match self.request(op.name(), self.params(step, op)).await? {
             Ok(value) => {
+                check_result(op, &value).map_err(|wrong| {
+                    DriverError::Protocol(format!("the result of `{}` is wrong: {wrong}", op.name()))
+                })?;
                 if let Op::Tools(of) = op {
                     self.names.learn(&value, of.server.as_deref());
                 }
@@ -535,7 +566,10 @@ impl Subject for Running {
 }
 
 /// Words that the protocol doesn't know are a mistake in the adapter that would silently skip cases.
-fn check(hello: Hello) -> Result<Hello, String> {
+fn check(mut hello: Hello) -> Result<Hello, String> {
+    for text in [&mut hello.name, &mut hello.version] {
+        *text = text.chars().take(LONGEST_NAME).collect();
+    }
     let unknown =
         |words: &[String], known: &[&str]| words.iter().find(|word| !known.contains(&word.as_str())).cloned();
     if let Some(word) = unknown(&hello.operations, &OPERATIONS) {
@@ -545,6 +579,42 @@ fn check(hello: Hello) -> Result<Hello, String> {
         return Err(format!("`hello` declares a feature `{word}`, which doesn't exist"));
     }
     Ok(hello)
+}
+
+/// The shape of an operation's result, as far as it is the adapter's own and not the server's. Without it, a mistake in
+/// the adapter would be held against the client.
+fn check_result(op: &Op, value: &Value) -> Result<(), String> {
+    let Some(result) = value.as_object() else { return Err("it is no object".to_owned()) };
+    let objects = |key: &str| {
+        let items =
+            result.get(key).and_then(Value::as_array).ok_or_else(|| format!("`{key}` is no array"))?;
+        if items.iter().all(Value::is_object) {
+            Ok(items)
+        } else {
+            Err(format!("`{key}` has an element that is no object"))
+        }
+    };
+    match op {
+        Op::Open(_) => {
+            let servers = result.get("servers").and_then(Value::as_object);
+            let servers = servers.ok_or("`servers` is no object")?;
+            match servers.iter().find(|(_, server)| !server.get("ok").is_some_and(Value::is_boolean)) {
+                Some((name, _)) => Err(format!("`servers` has for {name:?} no object with a boolean `ok`")),
+                None => Ok(()),
+            }
+        }
+        Op::Tools(_) => {
+            if objects("tools")?.iter().all(|tool| tool.get("name").is_some_and(Value::is_string)) {
+                Ok(())
+            } else {
+                Err("`tools` has a tool without a string `name`".to_owned())
+            }
+        }
+        Op::Resources(_) => objects("resources").map(drop),
+        Op::Templates(_) => objects("resourceTemplates").map(drop),
+        Op::Prompts(_) => objects("prompts").map(drop),
+        _ => Ok(()),
+    }
 }
 
 fn failure(error: RpcError) -> Failure {
@@ -572,6 +642,23 @@ mod tests {
     }
 
     #[test]
+    fn results_have_the_shape_of_their_operation() {
+        let of = || op::Of::default();
+        for (op, right, wrong) in [
+            (Op::Open(op::Open::default()), json!({"servers": {"s": {"ok": false}}}), json!({})),
+            (Op::Open(op::Open::default()), json!({"servers": {}}), json!({"servers": {"s": {"ok": 1}}})),
+            (Op::Tools(of()), json!({"tools": [{"name": "a"}]}), json!({"tools": [{"name": null}]})),
+            (Op::Resources(of()), json!({"resources": [{}]}), json!({"resources": {}})),
+            (Op::Templates(of()), json!({"resourceTemplates": []}), json!({"templates": []})),
+            (Op::Prompts(of()), json!({"prompts": []}), json!({"prompts": [1]})),
+            (Op::Ping(of()), json!({}), Value::Null),
+        ] {
+            assert_eq!(check_result(&op, &right), Ok(()), "{right}");
+            assert!(check_result(&op, &wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_hello_with_words_that_do_not_exist_is_refused() {
         let hello = |operation: &str, feature: &str| Hello {
             operations: vec![operation.to_owned()],
@@ -579,6 +666,8 @@ mod tests {
             ..Hello::default()
         };
         assert!(check(hello("call", "oauth")).is_ok());
+        let long = Hello { name: "é".repeat(200), ..hello("call", "oauth") };
+        assert_eq!(check(long).unwrap().name.chars().count(), LONGEST_NAME);
         assert!(check(hello("kall", "oauth")).unwrap_err().contains("kall"));
         assert!(check(hello("call", "o-auth")).unwrap_err().contains("o-auth"));
     }

@@ -358,7 +358,7 @@ pub(crate) fn command(args: &MutantsArgs) -> Result<u8, Trouble> {
     }
     if args.list {
         let lines: Vec<String> = chosen.iter().map(|m| format!("{:<36} {}", m.name, m.about)).collect();
-        crate::cli::print(&lines.join("\n"));
+        crate::cli::print(&lines.join("\n"))?;
         return Ok(exit_code::PASSED);
     }
     let runtime = crate::cli::runtime()?;
@@ -375,7 +375,7 @@ pub(crate) fn command(args: &MutantsArgs) -> Result<u8, Trouble> {
         }
         Ok(matrix)
     })?;
-    crate::cli::print(&matrix.render());
+    crate::cli::print(&matrix.render())?;
     Ok(if matrix.is_sound() { exit_code::PASSED } else { exit_code::FAILED })
 }
 

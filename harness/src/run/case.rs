@@ -425,7 +425,7 @@ impl Drive {
     }
 
     async fn wait_for(&self, label: &str, step: &Step, pattern: &Pattern) -> Outcome {
-        let arguments = serde_json::to_value(pattern).unwrap_or_default();
+        let arguments = pattern_arguments(pattern);
         let running = Running::new(label, "wait_for", step.expect, arguments, &self.recorder);
         lock(&self.steps).insert(label.to_owned(), running.clone());
         self.await_as(format!("step `{label}`: {}", pattern::describe(pattern)));
@@ -524,19 +524,32 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 fn arguments(op: &Op) -> Value {
     // Externally tagged: the arguments are the only member's value.
     let Ok(Value::Object(tagged)) = serde_json::to_value(op) else { return Value::Null };
-    let Some((_, Value::Object(mut arguments))) = tagged.into_iter().next() else { return Value::Null };
-    arguments.retain(|_, value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        _ => true,
-    });
+    let Some((_, Value::Object(arguments))) = tagged.into_iter().next() else { return Value::Null };
     // These are JSON in a string, so that YAML can't touch them.
     let json_texts: &[&str] = match op {
         Op::Call(_) => &["arguments"],
         Op::Open(_) => &["sampling", "elicitation"],
         _ => &[],
     };
+    given(arguments, json_texts)
+}
+
+/// What a pattern says, for the transcript.
+fn pattern_arguments(pattern: &Pattern) -> Value {
+    match serde_json::to_value(pattern) {
+        Ok(Value::Object(members)) => given(members, &["params", "result", "value"]),
+        _ => Value::Null,
+    }
+}
+
+/// The members that a scenario gives, without the defaults of the others; those in `json_texts` as JSON.
+fn given(mut arguments: serde_json::Map<String, Value>, json_texts: &[&str]) -> Value {
+    arguments.retain(|_, value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => true,
+    });
     for name in json_texts {
         if let Some(value) = arguments.get_mut(*name)
             && let Some(json) = value.as_str().and_then(|text| serde_json::from_str(text).ok())
@@ -574,6 +587,12 @@ mod tests {
             ..Call::default()
         };
         assert_eq!(arguments(&Op::Call(call)), json!({"tool": "echo", "arguments": {"text": "null"}}));
+        let pattern = Pattern {
+            notification: Some("n".to_owned()),
+            params: Some(JsonText(json!({"a": null}))),
+            ..Pattern::default()
+        };
+        assert_eq!(pattern_arguments(&pattern), json!({"notification": "n", "params": {"a": null}}));
     }
 
     #[test]

@@ -10,35 +10,49 @@ use std::time::{Duration, SystemTime};
 /// A folder of an earlier run that is older than this belongs to nobody any more.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What the names of case folders start with.
+/// What the names of case folders start with; the harness's process id follows, and then what tells them apart.
 const PREFIX: &str = "case-";
 
 /// Where all case folders of this user are: below the system's temporary folder, readable by the user alone.
 ///
 /// # Errors
-/// It can't be made, or is somebody else's.
+/// It can't be made, or is somebody else's; the error names it.
 pub fn temporary_root() -> io::Result<PathBuf> {
     let user = platform::user_id();
     let root = std::env::temp_dir().join(format!("sparring-{user}"));
+    match make_root(&root, user) {
+        Ok(()) => Ok(root),
+        Err(error) => {
+            let variable = if cfg!(windows) { "TMP" } else { "TMPDIR" };
+            let why = format!("the temporary folder {} ({variable} says where): {error}", root.display());
+            Err(io::Error::new(error.kind(), why))
+        }
+    }
+}
+
+fn make_root(root: &Path, user: u32) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-        match std::fs::DirBuilder::new().mode(0o700).create(&root) {
+        match std::fs::DirBuilder::new().mode(0o700).create(root) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let found = std::fs::symlink_metadata(&root)?;
+        let found = std::fs::symlink_metadata(root)?;
         if !found.is_dir() || found.uid() != user {
-            let why = format!("{} is not a folder of this user's", root.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a folder of this user's"));
         }
     }
     #[cfg(not(unix))]
-    std::fs::create_dir_all(&root)?;
-    Ok(root)
+    {
+        let _ = user;
+        std::fs::create_dir_all(root)?;
+    }
+    Ok(())
 }
 
-/// Removes the case folders that a harness left when it was killed, if they are more than a day old.
+/// Removes the case folders that a harness left when it was killed: those whose harness is gone, and those more than a
+/// day old, since its process id may be another's by now.
 ///
 /// # Errors
 /// The root can't be read. A folder that can't be removed is none.
@@ -49,7 +63,9 @@ pub fn remove_stale(root: &Path) -> io::Result<u32> {
         let stale = entry
             .metadata()
             .and_then(|found| found.modified())
-            .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age > STALE));
+            .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age > STALE))
+            // Where processes can't be looked at, none may be called gone.
+            || cfg!(unix) && harness_of(&entry.file_name()).is_some_and(|pid| !platform::is_alive(pid));
         if ours && stale && remove(&entry.path()).is_ok() {
             removed += 1;
         }
@@ -69,6 +85,11 @@ fn is_case(name: Option<&OsStr>) -> bool {
     name.and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX))
 }
 
+/// The process id of the harness that made the case folder of this name.
+fn harness_of(name: &OsStr) -> Option<u32> {
+    name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
+}
+
 /// The folder of one case. Removed with everything in it when dropped, or by [`CaseDirectory::remove`], which tells
 /// of failures.
 #[derive(Debug)]
@@ -82,7 +103,8 @@ impl CaseDirectory {
     /// # Errors
     /// The system's.
     pub fn new(root: &Path) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)?;
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(root)?;
         let made = Self { folder };
         for part in
             [made.client(), made.servers(), home(&made.client()), tmp(&made.client()), bin(&made.client())]
@@ -321,8 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn only_old_case_folders_are_stale() {
+    fn only_old_and_orphaned_case_folders_are_stale() {
         let root = tempfile::tempdir().unwrap();
+        let alive = CaseDirectory::new(root.path()).unwrap();
+        // No system gives a process this id.
+        let orphan = root.path().join(format!("case-{}-x", u32::MAX));
+        std::fs::create_dir(&orphan).unwrap();
+        assert_eq!(remove_stale(root.path()).unwrap(), u32::from(cfg!(unix)));
+        assert!(alive.client().exists() && orphan.exists() != cfg!(unix));
         let day_before_yesterday = SystemTime::now() - 2 * STALE;
         for name in ["case-old", "case-new", "other-old"] {
             let folder = root.path().join(name);

@@ -123,7 +123,7 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// One that is asked by Ctrl-C or SIGTERM. Needs a running runtime.
+    /// One that is asked by Ctrl-C, SIGTERM or SIGHUP. Needs a running runtime.
     pub fn on_signals() -> Self {
         let stop = Self::default();
         let asked = stop.clone();

@@ -192,9 +192,15 @@ impl Transcripts {
 
     fn path(&self, job: &Job) -> Option<PathBuf> {
         let folder = self.settings.transcripts.as_ref()?;
-        let round = if job.round > 1 { format!(".{}", job.round) } else { String::new() };
-        Some(folder.join(format!("{}{round}.jsonl", file_name(&job.case.id))))
+        Some(folder.join(transcript_name(job)))
     }
+}
+
+/// The name of a job's transcript: the case's, with the round from the second on, as in
+/// `tools.echo-2025-11-25-stdio.2.jsonl`.
+pub fn transcript_name(job: &Job) -> String {
+    let round = if job.round > 1 { format!(".{}", job.round) } else { String::new() };
+    format!("{}{round}.jsonl", file_name(&job.case.id))
 }
 
 /// A case's id as the name of a file on any system: `tools.echo[2025-11-25,stdio]` becomes
