@@ -236,6 +236,14 @@ mod architecture {
     }
 
     #[test]
+    fn the_profile_in_the_docs_is_the_reference_clients() {
+        use sparring_scenarios::profile::Profile;
+        let page = text("docs/profiles.md");
+        let block = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        assert_eq!(Profile::parse("docs/profiles.md", block), Profile::reference());
+    }
+
+    #[test]
     fn the_code_map_has_every_crate() {
         let map = text("ARCHITECTURE.md");
         for name in members().keys() {
