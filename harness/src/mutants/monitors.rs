@@ -175,6 +175,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("anonymous-client", "Sends clientInfo without a version.", PLAIN, |s| {
         params(s, "initialize", |params| remove(&mut params["clientInfo"], "version"));
     }),
+    mutant("offers-what-is-no-revision", "Offers protocol version 1.0.", PLAIN, |s| {
+        params(s, "initialize", |params| params["protocolVersion"] = json!("1.0"));
+    }),
     mutant("boolean-capabilities", "Declares capabilities as true.", PLAIN, |s| {
         params(s, "initialize", |params| params["capabilities"]["roots"] = json!(true));
     }),

@@ -56,6 +56,19 @@ pub(super) const MONITORS: &[Monitor] = &[
         },
     ),
     monitor(
+        "handshake.offers-a-revision",
+        &["lifecycle-offer-supported-version"],
+        "the client sends `initialize`",
+        "the version that it offers is a revision of the protocol",
+        &["offers-what-is-no-revision"],
+        |scope| {
+            initialize_params(scope, |params| {
+                let offer = params.get("protocolVersion")?.as_str()?;
+                (!may_be_a_revision(offer)).then(|| format!("{offer:?} was never a revision"))
+            })
+        },
+    ),
+    monitor(
         "handshake.capabilities-are-objects",
         &["lifecycle-capabilities-object-shape"],
         "the client sends `initialize`",
@@ -163,6 +176,16 @@ fn initialize_first(scope: &Scope<'_, '_>) -> Findings {
         }
     }
     findings
+}
+
+/// A released revision, a draft, or one that came after this program.
+fn may_be_a_revision(offer: &str) -> bool {
+    let newest = Revision::ALL[Revision::ALL.len() - 1].as_str();
+    let is_date = offer.len() == 10
+        && offer.char_indices().all(|(at, c)| if at == 4 || at == 7 { c == '-' } else { c.is_ascii_digit() });
+    offer.parse::<Revision>().is_ok()
+        || is_date && offer > newest
+        || offer.to_ascii_lowercase().starts_with("draft")
 }
 
 /// Judges the params of each `initialize` by a function that says what is wrong with them.

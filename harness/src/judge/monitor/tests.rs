@@ -376,6 +376,8 @@ fn bad() -> Vec<(&'static str, Sample)> {
         ("handshake.initialize-params", initializes(|p| p["capabilities"] = json!(null))),
         ("handshake.client-info", initializes(|p| p["clientInfo"] = json!({"name": "c"}))),
         ("handshake.client-info", initializes(|p| p["clientInfo"]["title"] = json!(null))),
+        ("handshake.offers-a-revision", initializes(|p| p["protocolVersion"] = json!("1.0"))),
+        ("handshake.offers-a-revision", initializes(|p| p["protocolVersion"] = json!("2025-01-01"))),
         (
             "handshake.capabilities-are-objects",
             initializes(|p| p["capabilities"] = json!({"sampling": true})),
