@@ -1359,11 +1359,11 @@ judge:
         19│     expect: { request: ping, notification: notifications/cancelled }
           │                              ^^^^^^^^^^^^
         ");
-        insta::assert_snapshot!(said(&[(EXPECT, "expect: [ { request: ping }, { step: close, header: { accept: present } } ]")]), @r"
+        insta::assert_snapshot!(said(&[(EXPECT, "expect: [ { request: ping }, { step: close, header: { accept: present }, outcome: error } ]")]), @r"
         error[pattern-restriction]: `header` is for HTTP exchanges
           ┌─ area/name.yaml:19:49
           │
-        19│     expect: [ { request: ping }, { step: close, header: { accept: present } } ]
+        19│     expect: [ { request: ping }, { step: close, header: { accept: present }, outcome: error } ]
           │                                                 ^^^^^^
         ");
         insta::assert_snapshot!(said(&[(EXPECT, "expect: { http: POST, header: { Accept: present } }")]), @r"
@@ -1403,7 +1403,12 @@ judge:
             "{ http: POST, incarnation: 1 }",
         ];
         for wrong in restrictions {
-            assert_eq!(codes(&[(EXPECT, &format!("expect: {wrong}"))]), "pattern-restriction", "{wrong}");
+            let after = ("after: { step: open }", "after: { request: ping }");
+            assert_eq!(
+                codes(&[(EXPECT, &format!("expect: {wrong}")), after]),
+                "pattern-restriction",
+                "{wrong}"
+            );
         }
         assert_eq!(codes(&[(EXPECT, "expect: { request: notifications/cancelled }")]), "unknown-method");
         assert_eq!(codes(&[(EXPECT, "expect: { http: FETCH }")]), "unknown-method");
@@ -1446,12 +1451,29 @@ judge:
     }
 
     #[test]
+    fn no_success_on_the_drivers_word_alone() {
+        insta::assert_snapshot!(said(&[(EXPECT, "expect: { step: first, outcome: ok }")]), @r"
+        error[word-alone]: this takes a success on the driver's word alone; name in `after` what a server has to have seen or sent
+          ┌─ area/name.yaml:19:5
+          │
+        19│     expect: { step: first, outcome: ok }
+          │     ^^^^^^
+        ");
+        let told = [
+            (EXPECT, "expect: { step: first, outcome: ok }"),
+            ("after: { step: open }", "after: { request: tools/call }"),
+        ];
+        assert_eq!(codes(&told), "");
+        assert_eq!(codes(&[(EXPECT, "expect: { step: first, outcome: error }")]), "");
+    }
+
+    #[test]
     fn names_that_have_to_exist() {
-        insta::assert_snapshot!(said(&[(EXPECT, "expect: { step: frist }")]), @r"
+        insta::assert_snapshot!(said(&[(EXPECT, "expect: { step: frist, outcome: error }")]), @r"
         error[unknown-step]: there is no step `frist`
           ┌─ area/name.yaml:19:21
           │
-        19│     expect: { step: frist }
+        19│     expect: { step: frist, outcome: error }
           │                     ^^^^^ did you mean `first`?
         ");
         insta::assert_snapshot!(said(&[(EXPECT, "expect: { rule: hold }")]), @r"
