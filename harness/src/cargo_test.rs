@@ -58,10 +58,10 @@ impl Settings {
 /// # impl sparring::Client for MyClient {
 /// #     fn hello() -> Hello { Hello::default() }
 /// #     fn new(_: &CaseContext) -> Self { Self }
-/// #     async fn open(&self, _: std::collections::BTreeMap<String, Target>, _: &op::Open) -> Returned { todo!() }
-/// #     async fn tools(&self, _: &op::Of) -> Returned { todo!() }
-/// #     async fn call(&self, _: &op::Call) -> Returned { todo!() }
-/// #     async fn close(&self, _: &op::Of) -> Returned { todo!() }
+/// #     async fn open(&self, _: std::collections::BTreeMap<String, Target>, _: &op::Open) -> Returned { Ok(Default::default()) }
+/// #     async fn tools(&self, _: &op::Of) -> Returned { Ok(Default::default()) }
+/// #     async fn call(&self, _: &op::Call) -> Returned { Ok(Default::default()) }
+/// #     async fn close(&self, _: &op::Of) -> Returned { Ok(Default::default()) }
 /// # }
 /// fn main() -> std::process::ExitCode {
 ///     sparring::cargo_test::<MyClient>(&Settings::default().profile("my-host.toml"))
