@@ -158,7 +158,11 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Trouble> {
     };
     // Threads and processes that start from now on inherit it: nobody waits for another core to wake up.
     let pinned = crate::platform::pin_to_one_core();
-    let measured = crate::cli::runtime()?.block_on(async {
+    // On one core a second thread would only add switches between the two, to the floor as well, which would flatter.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, format!("can't start the runtime: {e}")))?;
+    let measured = runtime.block_on(async {
         let mut measured = Vec::new();
         for transport in transports {
             measured.extend(measure(&drivers, transport, args).await?);
