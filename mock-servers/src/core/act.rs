@@ -162,32 +162,6 @@ impl ServerCore {
         Flow::Next
     }
 
-    fn act_stdio(&mut self, action: Action) {
-        match action {
-            Action::Stdout(text) => self.noise(&text),
-            Action::StderrBytes(bytes) => {
-                self.effect(Effect::Stderr(bytes));
-                self.observe(What::Stderr { bytes });
-            }
-            Action::SplitEvery(size) => self.stdio.next.split_every = Some(size),
-            Action::MergeNext(count) => self.merge_next(count),
-            Action::Crlf => self.stdio.next.crlf = true,
-            Action::ByteOrderMark => self.stdio.next.byte_order_mark = true,
-            Action::InvalidUtf8 => self.stdio.next.invalid_utf8 = true,
-            Action::CloseStdout => self.close_stdout(),
-            Action::Exit(code) => {
-                self.observe(What::ProcessExiting { code: Some(code), signal: None });
-                self.effect(Effect::Exit(code));
-            }
-            Action::Die(signal) => {
-                self.observe(What::ProcessExiting { code: None, signal: Some(signal.clone()) });
-                self.effect(Effect::Die(signal));
-            }
-            Action::StopReading => self.effect(Effect::StopReading),
-            _ => {}
-        }
-    }
-
     fn give_faithful(&mut self, task: &mut Task) {
         if let Some(request) = &task.request {
             // What the script put into the model may be wrong on purpose.
