@@ -26,6 +26,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerScript {
+    /// What this script is for, in words; nothing comes of it.
+    pub description: Option<String>,
     /// Tools: names from the library of models (see `library`), or definitions of their own.
     pub tools: Vec<ToolScript>,
     /// This many further tools `tool-000`, `tool-001`…, each answering with its own name.

@@ -6,6 +6,7 @@ use crate::yaml::{self, Node, Path, Step};
 use serde::de::DeserializeOwned;
 use serde_saphyr::Error as YamlError;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+use sparring_mock_servers::script::ServerScript;
 use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -133,6 +134,23 @@ pub fn parse(file: String, relative: String, text: Cow<'static, str>) -> Result<
     let tree = yaml::read(&file, &text)?;
     let scenario: Scenario = typed(&file, &text, &tree, describe)?;
     Ok(Loaded { scenario: Arc::new(scenario), file, relative, text, tree })
+}
+
+/// Reads a script file: a server's script by itself, as `server:` of a scenario has it.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn script(path: &FilePath) -> Result<ServerScript, Diagnostic> {
+    parse_script(&path.display().to_string(), &read_text(path)?)
+}
+
+/// Reads a server's script from its text; `file` is what messages call it.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn parse_script(file: &str, text: &str) -> Result<ServerScript, Diagnostic> {
+    let tree = yaml::read(file, text)?;
+    typed(file, text, &tree, describe)
 }
 
 /// Reads a typed value, strictly.
