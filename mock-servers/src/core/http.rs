@@ -50,6 +50,8 @@ pub(super) struct HttpState {
 
 #[derive(Debug, Default)]
 struct Session {
+    /// The how manieth it is.
+    number: u64,
     open: bool,
 }
 
@@ -96,6 +98,25 @@ impl HttpState {
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.exchanges.is_empty()
+    }
+
+    pub(super) fn newest_session(&self) -> Option<String> {
+        let newest = self.sessions.iter().max_by_key(|(_, session)| session.number);
+        newest.map(|(id, _)| id.clone())
+    }
+
+    pub(super) fn session_of(&self, exchange: u64) -> Option<String> {
+        self.exchanges.get(&exchange)?.session.clone()
+    }
+
+    pub(super) fn open_sessions(&self) -> Vec<String> {
+        let mut sessions: Vec<_> = self.sessions.iter().map(|(id, session)| (session.number, id)).collect();
+        sessions.sort();
+        sessions.into_iter().map(|(_, id)| id.clone()).collect()
+    }
+
+    pub(super) fn open_exchanges(&self) -> Vec<u64> {
+        self.exchanges.iter().filter(|(_, exchange)| !exchange.done).map(|(number, _)| *number).collect()
     }
 
     pub(super) fn session_open(&mut self, session: &str) -> &mut bool {
@@ -352,7 +373,7 @@ impl ServerCore {
         self.http.sessions_made += 1;
         let made = Sha256::digest(format!("session {} {}", self.seed, self.http.sessions_made));
         let id: String = made.iter().take(12).map(|b| format!("{b:02x}")).collect();
-        self.http.sessions.insert(id.clone(), Session::default());
+        self.http.sessions.insert(id.clone(), Session { number: self.http.sessions_made, open: false });
         id
     }
 
