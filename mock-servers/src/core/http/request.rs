@@ -253,7 +253,7 @@ impl ServerCore {
         self.http.sessions_made += 1;
         let made = Sha256::digest(format!("session {} {}", self.seed, self.http.sessions_made));
         let id: String = made.iter().take(12).map(|b| format!("{b:02x}")).collect();
-        self.http.sessions.insert(id.clone(), Session::default());
+        self.http.sessions.insert(id.clone(), Session { number: self.http.sessions_made, open: false });
         id
     }
 
