@@ -5,6 +5,7 @@ mod explain;
 mod input;
 mod list;
 mod run;
+mod serve;
 
 pub use args::{BenchArgs, Cli, EXIT_CODES, MutantsArgs};
 
@@ -56,6 +57,7 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
         Command::Explain { id } => explain::explain(&id),
         Command::Mutants(args) => crate::mutants::command(&args),
         Command::Judge { file, revision } => run::judge_file(&file, revision),
+        Command::Serve(command) => serve::serve(command),
         Command::Bench(args) => crate::bench::command(&args),
         Command::Schema { kind: args::SchemaKind::Report } => {
             print(&sparring_reports::json::schema_text())?;
