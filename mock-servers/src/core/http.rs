@@ -997,7 +997,7 @@ impl ServerCore {
 }
 
 fn nothing_here() -> Answer {
-    Answer { status: 404, headers: Vec::new(), body: String::new() }
+    Answer::bare(404)
 }
 
 fn json_type() -> Vec<(String, String)> {
