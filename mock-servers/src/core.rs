@@ -27,12 +27,13 @@
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
 
 mod act;
+mod control;
 mod http;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
-use crate::auth::AuthServer;
+use crate::auth::{Answer, AuthServer};
 use crate::model::{Model, RpcError};
 use crate::script::{Action, Rule, ServerScript, Trigger};
 use serde_json::{Value, json};
@@ -44,6 +45,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use control::Control;
 pub use http::{Origins, endpoint_path};
 
 /// Something that happened to the server.
@@ -66,6 +68,8 @@ pub enum Input {
     },
     /// A timer set by [`Effect::Timer`] expired.
     Timer(u64),
+    /// Whoever controls the server asks for these actions.
+    Control(Control),
 }
 
 /// Something the shell has to do. Effects are carried out in order.
@@ -211,6 +215,8 @@ enum Then {
     Answer,
     /// The HTTP request is looked into, if it was not answered.
     Look(Box<HttpRequest>),
+    /// This answer, of the authorization server or the guard.
+    Give(Box<Answer>),
     /// The process ends.
     Exit(i32),
 }
@@ -307,6 +313,7 @@ impl ServerCore {
             Input::Gone { exchange } => self.gone(exchange),
             Input::Timer(START_TIMER) => self.started(),
             Input::Timer(id) => self.timer(id),
+            Input::Control(control) => self.control(control),
         }
         std::mem::take(&mut self.effects)
     }
@@ -356,6 +363,28 @@ impl ServerCore {
             task.wait = None;
             self.run(task);
         }
+    }
+
+    /// Does something after a while.
+    fn later(&mut self, after: Duration, scope: Scope, then: Then) {
+        let id = self.next_task;
+        self.next_task += 1;
+        if let Some(exchange) = scope.exchange {
+            self.enter(exchange);
+        }
+        let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        self.run(Task {
+            id,
+            scope,
+            request: None,
+            actions: VecDeque::from([Action::DelayMs(millis)]),
+            then,
+            wait: None,
+            answered: false,
+            dropped: false,
+            cancelled: false,
+            expired: false,
+        });
     }
 
     /// Deals with an event: the first rule that matches, then what follows it, then the holds that wait for it.

@@ -161,8 +161,8 @@ impl Site {
             return Err(Refusal::new("invalid_target", "`resource` is not the MCP endpoint"));
         }
         let refused = |description: &str| Refusal::new("invalid_grant", description);
-        let token = Jwt::read(form.required("subject_token")?)
-            .ok_or_else(|| refused("the ID token is no JWT"))?;
+        let token =
+            Jwt::read(form.required("subject_token")?).ok_or_else(|| refused("the ID token is no JWT"))?;
         let Some(keys) = self.keys() else { return Err(refused("there are no keys")) };
         if !token.is_signed_by(&keys.provider.jwk()) || token.text("iss") != Some(&self.provider_issuer()) {
             return Err(refused("the ID token is not of this provider"));

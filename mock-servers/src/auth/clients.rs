@@ -284,10 +284,7 @@ fn chosen_method(site: &Site, asked: &Map<String, Value>) -> Result<ClientAuthen
         None => Some(ClientAuthentication::ClientSecretBasic),
         Some(name @ Value::String(_)) => serde_json::from_value(name.clone()).ok(),
         Some(_) => {
-            return Err(Refusal::new(
-                "invalid_client_metadata",
-                "`token_endpoint_auth_method` is a string",
-            ));
+            return Err(Refusal::new("invalid_client_metadata", "`token_endpoint_auth_method` is a string"));
         }
     };
     Ok(wanted

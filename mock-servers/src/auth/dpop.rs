@@ -30,12 +30,7 @@ pub struct Proof {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(
-    request: &HttpRequest,
-    url: &str,
-    unix: i64,
-    token: Option<&str>,
-) -> Result<Proof, &'static str> {
+pub fn read(request: &HttpRequest, url: &str, unix: i64, token: Option<&str>) -> Result<Proof, &'static str> {
     let mut fields = request::headers(request, "dpop");
     let (Some(field), None) = (fields.next(), fields.next()) else {
         return Err("there must be one DPoP field");
@@ -62,7 +57,7 @@ pub fn read(
     if !proof.text("htu").is_some_and(|htu| is_same_target(htu, url)) {
         return Err("`htu` of the proof is not the URL");
     }
-    if !proof.time("iat").is_some_and(|iat| iat.saturating_sub(unix).saturating_abs() <= MAX_AGE) {
+    if proof.time("iat").is_none_or(|iat| iat.saturating_sub(unix).saturating_abs() > MAX_AGE) {
         return Err("`iat` of the proof is not now");
     }
     if let Some(token) = token {

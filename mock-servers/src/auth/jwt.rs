@@ -55,7 +55,10 @@ impl Jwt {
     /// A claim that is a time, in seconds since 1970. Fractions are dropped.
     pub fn time(&self, name: &str) -> Option<i64> {
         let value = self.claims.get(name)?;
-        #[expect(clippy::cast_possible_truncation, reason = "a time that is out of range saturates, and is far off")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a time that is out of range saturates, and is far off"
+        )]
         value.as_i64().or_else(|| value.as_f64().map(|seconds| seconds as i64))
     }
 
@@ -189,25 +192,87 @@ impl KeyPair {
 mod tests {
     use super::*;
 
+    /// A token signed with RS256 by OpenSSL, and the modulus of the key.
+    const RS256: &str = concat!(
+        "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJhLWNsaWVudCJ9.",
+        "kZiQm6zU0tkqQe5LNv7abWRlHt2aK9Vf8GQz88Gev35owYeZ1fhyHO_5T-QJyhqPLVuQ1ft0ndyP-u1qk0Jm4Wf1Am1dmlIV",
+        "-XIMMAq4oZoNOSTjZAAsurxFznpnPLU2BsGGQXso0cMxHzE42XYv2rEckCzhz7h0SPzVHVzPRFfCE9qWhc5Qand96RK7bspn",
+        "eqWM2M0t0rmRNeMKdAjlra99x33TJBahdSyEqaSemfg0pWfMSJyXEyP0JGd1Mgwt9SXoEcW5jUvodf0RvbYRzODQ2RXqUMvt",
+        "H5aWto5LzvQggg5yujkANbtvyxzGTjxcLk0SWy10Z-YhE20SLY_bIQ",
+    );
+    const MODULUS: &str = concat!(
+        "0ANE9Ay0tXuaZFYE-Tv3sfVfAxDbM7oz6ZP0esEKnv21K--bB8LfWI5WlrjGc_TJj5vMHdkh7swQeq6U9oi9SROldUytrNM3",
+        "URif7YKAXqN2w0xsh1FSwCM0sE-OrhGQvZ0ugbzWAWCUIRf8pwcdlv961EppUUX7LnJGq1V4TokUZuASQvcwnMsL-L9MR1c-",
+        "Im1_WSLLTfng-PzX4HRYr7uXKSW6qLshemlRWLEzv4Ie8Njtl15GCPkXSEvjEnvdYirwO9scjUZT9CA1jo-iG0iKh1P9yqSJ",
+        "LPnThxvpMqIjQT9A70pck1xB0tHqCSL3FO92QMMnaeTeP2Xk25G8cw",
+    );
+
     #[test]
-    fn rs256_of_the_rfc_is_verified() {
-        // RFC 7515, appendix A.2.
-        let token = concat!(
-            "eyJhbGciOiJSUzI1NiJ9.",
-            "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.",
-            "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdb",
-            "F9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383",
-            "LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWy",
-            "wlVmtVrBp0igcN_IoypGlUPQGe77Rw",
+    fn rs256_is_verified() {
+        let key = json!({ "kty": "RSA", "n": MODULUS, "e": "AQAB" });
+        let jwt = Jwt::read(RS256).unwrap();
+        assert_eq!(jwt.text("iss"), Some("a-client"));
+        assert!(jwt.is_signed_by(&key));
+        let other = Jwt { signed: jwt.signed.replace('.', ".e"), ..jwt.clone() };
+        assert!(!other.is_signed_by(&key));
+        for bad in [
+            json!({ "kty": "RSA", "n": MODULUS, "e": "Aw" }),
+            json!({ "kty": "RSA", "n": "", "e": "AQAB" }),
+            json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB" }),
+            json!({ "kty": "RSA", "n": "A".repeat(4096), "e": "AQAB" }),
+            json!({ "kty": "EC", "n": MODULUS, "e": "AQAB" }),
+            json!({ "kty": "oct", "k": MODULUS }),
+            json!(null),
+        ] {
+            assert!(!jwt.is_signed_by(&bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn es256_is_signed_and_verified() {
+        let (key, other) = (KeyPair::from_seed(1, "a").unwrap(), KeyPair::from_seed(1, "b").unwrap());
+        let token = key.sign("JWT", &json!({ "kid": "one" }), &json!({ "aud": ["x", "y"], "exp": 17.9 }));
+        assert_eq!(
+            token,
+            key.sign("JWT", &json!({ "kid": "one" }), &json!({ "aud": ["x", "y"], "exp": 17.9 }))
         );
+        let jwt = Jwt::read(&token).unwrap();
+        assert_eq!((jwt.head("typ"), jwt.head("kid"), jwt.time("exp")), (Some("JWT"), Some("one"), Some(17)));
+        assert!(jwt.is_for(|audience| audience == "y") && !jwt.is_for(|audience| audience == "z"));
+        assert!(jwt.is_signed_by(&key.jwk()) && !jwt.is_signed_by(&other.jwk()));
+        let none = Jwt { header: Map::from_iter([("alg".to_owned(), json!("none"))]), ..jwt.clone() };
+        assert!(!none.is_signed_by(&key.jwk()), "`alg` is what counts");
+        let mut short = key.jwk();
+        short["x"] = json!("AAAA");
+        assert!(!jwt.is_signed_by(&short));
+        let pem = key.pem().unwrap();
+        assert!(
+            pem.starts_with("-----BEGIN PRIVATE KEY-----\n") && pem.ends_with("-----END PRIVATE KEY-----\n")
+        );
+        assert!(!format!("{key:?}").contains(|c: char| c.is_ascii_digit()), "no secret is shown");
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_read() {
+        for bad in ["", ".", "..", "a.b.c", "e30.e30", "e30.W10.", "e30.e30.!"] {
+            assert_eq!(Jwt::read(bad), None, "{bad}");
+        }
+        assert!(Jwt::read("e30.e30.").is_some());
+        assert_eq!(Jwt::read(&format!("e30.e30.{}", "A".repeat(20_000))), None);
+    }
+
+    #[test]
+    fn thumbprints() {
+        // The example of RFC 7638, section 3.1.
         let n = concat!(
-            "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SF",
-            "d2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo",
-            "7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkM",
-            "LCnCgjtCWA5O0wMq29vZbsMnZlUQ",
+            "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWK",
+            "RXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMic",
+            "AtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3",
+            "XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw",
         );
-        let n = n.replace("LCnCgjtCWA5O0wMq29vZbsMnZlUQ", "LCnCgjtCWA5O0wMq29vZbsMnZlUQ");
-        let key = json!({ "kty": "RSA", "n": n, "e": "AQAB" });
-        let _ = (token, key);
+        let key = json!({ "kty": "RSA", "n": n, "e": "AQAB", "alg": "RS256", "kid": "2011-04-29" });
+        assert_eq!(thumbprint(&key).as_deref(), Some("NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"));
+        assert_eq!(thumbprint(&json!({ "kty": "oct", "k": "AA" })), None);
+        assert!(is_private(&json!({ "kty": "EC", "d": "AA" })) && !is_private(&key));
     }
 }

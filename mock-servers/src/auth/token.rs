@@ -389,9 +389,10 @@ pub(super) fn kind(request: &HttpRequest) -> AuthAnswer {
 
 fn check_key(grant: &Grant, key: Option<&str>) -> Result<(), Refusal> {
     match &grant.key {
-        Some(bound) if key != Some(bound.as_str()) => {
-            Err(Refusal::new("invalid_grant", "the proof is not made with the key that the grant is bound to"))
-        }
+        Some(bound) if key != Some(bound.as_str()) => Err(Refusal::new(
+            "invalid_grant",
+            "the proof is not made with the key that the grant is bound to",
+        )),
         _ => Ok(()),
     }
 }

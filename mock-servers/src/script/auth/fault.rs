@@ -196,58 +196,133 @@ impl AuthFault {
             Self::WrongIssuer => one(set(A::Authorization, &other_issuer("iss"))),
             Self::MissingIssuer => one(without(A::Authorization, &["iss"])),
             Self::SlashIssuer => one(set(A::Authorization, r#"{"iss": "{right}/"}"#)),
-            Self::NoIssuer => vec![without(A::ServerMetadata, &[ISS_FLAG]), without(A::Authorization, &["iss"])],
+            Self::NoIssuer => {
+                vec![without(A::ServerMetadata, &[ISS_FLAG]), without(A::Authorization, &["iss"])]
+            }
             Self::UnadvertisedIssuer => one(without(A::ServerMetadata, &[ISS_FLAG])),
-            Self::UnadvertisedWrongIssuer => vec![without(A::ServerMetadata, &[ISS_FLAG]), set(A::Authorization, &other_issuer("iss"))],
-            Self::WrongIssuerError => one(AnswerChange { without: vec!["code".into()], ..set(A::Authorization, &format!(r#"{{"error": "access_denied", "error_description": "sparring-marker", "error_uri": "{{other}}/sparring-marker", "iss": "{OTHER_ISSUER}"}}"#)) }),
+            Self::UnadvertisedWrongIssuer => {
+                vec![without(A::ServerMetadata, &[ISS_FLAG]), set(A::Authorization, &other_issuer("iss"))]
+            }
+            Self::WrongIssuerError => one(AnswerChange {
+                without: vec!["code".into()],
+                ..set(
+                    A::Authorization,
+                    &format!(
+                        r#"{{"error": "access_denied", "error_description": "sparring-marker", "error_uri": "{{other}}/sparring-marker", "iss": "{OTHER_ISSUER}"}}"#
+                    ),
+                )
+            }),
             Self::MetadataIssuer => one(set(A::ServerMetadata, &other_issuer("issuer"))),
             Self::MetadataIssuerSlash => one(set(A::ServerMetadata, r#"{"issuer": "{right}/"}"#)),
-            Self::WrongResource => one(set(A::ResourceMetadata, &format!(r#"{{"resource": "{OTHER_RESOURCE}"}}"#))),
+            Self::WrongResource => {
+                one(set(A::ResourceMetadata, &format!(r#"{{"resource": "{OTHER_RESOURCE}"}}"#)))
+            }
             Self::MissingResource => one(without(A::ResourceMetadata, &["resource"])),
             Self::NoAuthorizationServers => one(without(A::ResourceMetadata, &["authorization_servers"])),
-            Self::DeadAuthorizationServer => one(set(A::ResourceMetadata, r#"{"authorization_servers": ["http://127.0.0.1:9", "{issuer}"]}"#)),
+            Self::DeadAuthorizationServer => one(set(
+                A::ResourceMetadata,
+                r#"{"authorization_servers": ["http://127.0.0.1:9", "{issuer}"]}"#,
+            )),
             Self::ResourceMetadataMissing => one(status(A::ResourceMetadata, 404, "text/plain", "not found")),
-            Self::ResourceMetadataError => one(status(A::ResourceMetadata, 500, "text/plain", "something broke")),
-            Self::ResourceMetadataMalformed => one(status(A::ResourceMetadata, 200, "application/json", "{\"resource\": \"{resource}\", \"authorization_")),
+            Self::ResourceMetadataError => {
+                one(status(A::ResourceMetadata, 500, "text/plain", "something broke"))
+            }
+            Self::ResourceMetadataMalformed => one(status(
+                A::ResourceMetadata,
+                200,
+                "application/json",
+                "{\"resource\": \"{resource}\", \"authorization_",
+            )),
             Self::ResourceMetadataHtml => one(status(A::ResourceMetadata, 200, "text/html", HTML)),
             Self::ResourceMetadataRedirect => one(redirect(A::ResourceMetadata)),
-            Self::ResourceMetadataLinkLocal => one(set(A::Challenge, r#"{"resource_metadata": "http://169.254.169.254/latest/meta-data"}"#)),
-            Self::LinkLocalAuthorizationServer => one(set(A::ResourceMetadata, r#"{"authorization_servers": ["http://169.254.169.254"]}"#)),
+            Self::ResourceMetadataLinkLocal => {
+                one(set(A::Challenge, r#"{"resource_metadata": "http://169.254.169.254/latest/meta-data"}"#))
+            }
+            Self::LinkLocalAuthorizationServer => {
+                one(set(A::ResourceMetadata, r#"{"authorization_servers": ["http://169.254.169.254"]}"#))
+            }
             Self::MetadataError => one(status(A::ServerMetadata, 500, "text/plain", "something broke")),
             Self::MetadataHtml => one(status(A::ServerMetadata, 200, "text/html", HTML)),
             Self::MetadataRedirect => one(redirect(A::ServerMetadata)),
             Self::NoTokenEndpoint => one(without(A::ServerMetadata, &["token_endpoint"])),
             Self::NoAuthorizationEndpoint => one(without(A::ServerMetadata, &["authorization_endpoint"])),
             Self::NoPkceMetadata => one(without(A::ServerMetadata, &[PKCE_METHODS])),
-            Self::PlainPkceOnly => one(set(A::ServerMetadata, r#"{"code_challenge_methods_supported": ["plain"]}"#)),
-            Self::PlainPkceFirst => one(set(A::ServerMetadata, r#"{"code_challenge_methods_supported": ["plain", "S256"]}"#)),
-            Self::FileAuthorizationUrl => one(set(A::ServerMetadata, r#"{"authorization_endpoint": "file:///dev/null"}"#)),
-            Self::JavascriptAuthorizationUrl => one(set(A::ServerMetadata, r#"{"authorization_endpoint": "javascript:alert(1)"}"#)),
-            Self::ShellAuthorizationUrl => one(set(A::ServerMetadata, &format!(r#"{{"authorization_endpoint": "{{right}}{SHELL_QUERY}"}}"#))),
-            Self::CredentialsInUrl => one(set(A::ServerMetadata, r#"{"token_endpoint": "http://user:password@{host}/oauth/v2/token"}"#)),
-            Self::PlainHttpTokenEndpoint => one(set(A::ServerMetadata, r#"{"token_endpoint": "http://authorization.invalid/token"}"#)),
-            Self::PlainHttpAuthorizationUrl => one(set(A::ServerMetadata, r#"{"authorization_endpoint": "http://authorization.invalid/authorize"}"#)),
-            Self::RegistrationRefused => one(refusal(A::Registration, 400, "invalid_redirect_uri", "redirect URIs of this kind are not accepted here")),
+            Self::PlainPkceOnly => {
+                one(set(A::ServerMetadata, r#"{"code_challenge_methods_supported": ["plain"]}"#))
+            }
+            Self::PlainPkceFirst => {
+                one(set(A::ServerMetadata, r#"{"code_challenge_methods_supported": ["plain", "S256"]}"#))
+            }
+            Self::FileAuthorizationUrl => {
+                one(set(A::ServerMetadata, r#"{"authorization_endpoint": "file:///dev/null"}"#))
+            }
+            Self::JavascriptAuthorizationUrl => {
+                one(set(A::ServerMetadata, r#"{"authorization_endpoint": "javascript:alert(1)"}"#))
+            }
+            Self::ShellAuthorizationUrl => one(set(
+                A::ServerMetadata,
+                &format!(r#"{{"authorization_endpoint": "{{right}}{SHELL_QUERY}"}}"#),
+            )),
+            Self::CredentialsInUrl => one(set(
+                A::ServerMetadata,
+                r#"{"token_endpoint": "http://user:password@{host}/oauth/v2/token"}"#,
+            )),
+            Self::PlainHttpTokenEndpoint => {
+                one(set(A::ServerMetadata, r#"{"token_endpoint": "http://authorization.invalid/token"}"#))
+            }
+            Self::PlainHttpAuthorizationUrl => one(set(
+                A::ServerMetadata,
+                r#"{"authorization_endpoint": "http://authorization.invalid/authorize"}"#,
+            )),
+            Self::RegistrationRefused => one(refusal(
+                A::Registration,
+                400,
+                "invalid_redirect_uri",
+                "redirect URIs of this kind are not accepted here",
+            )),
             Self::RegistrationError => one(status(A::Registration, 500, "text/html", HTML)),
             Self::RegistrationWithoutId => one(without(A::Registration, &["client_id"])),
-            Self::RegistrationWith200 => one(AnswerChange { status: Some(200), ..AnswerChange::new(A::Registration) }),
-            Self::AccessDenied => one(AnswerChange { without: vec!["code".into()], ..set(A::Authorization, r#"{"error": "access_denied", "error_description": "the user said no"}"#) }),
+            Self::RegistrationWith200 => {
+                one(AnswerChange { status: Some(200), ..AnswerChange::new(A::Registration) })
+            }
+            Self::AccessDenied => one(AnswerChange {
+                without: vec!["code".into()],
+                ..set(
+                    A::Authorization,
+                    r#"{"error": "access_denied", "error_description": "the user said no"}"#,
+                )
+            }),
             Self::InvalidGrant => one(refusal(A::Token, 400, "invalid_grant", "the code is not accepted")),
-            Self::InvalidRefresh => one(refusal(A::Refresh, 400, "invalid_grant", "the refresh token was revoked")),
-            Self::InvalidClientAtRefresh => one(refusal(A::Refresh, 401, "invalid_client", "the client is unknown")),
+            Self::InvalidRefresh => {
+                one(refusal(A::Refresh, 400, "invalid_grant", "the refresh token was revoked"))
+            }
+            Self::InvalidClientAtRefresh => {
+                one(refusal(A::Refresh, 401, "invalid_client", "the client is unknown"))
+            }
             Self::RefreshUnavailable => one(status(A::Refresh, 503, "text/plain", "come back later")),
-            Self::TokenErrorWith200 => one(AnswerChange { status: Some(200), ..refusal(A::Token, 200, "invalid_grant", "the code is not accepted") }),
+            Self::TokenErrorWith200 => one(AnswerChange {
+                status: Some(200),
+                ..refusal(A::Token, 200, "invalid_grant", "the code is not accepted")
+            }),
             Self::TokenHtmlError => one(status(A::Token, 400, "text/html", HTML)),
             Self::TokenServerError => one(status(A::Token, 500, "text/plain", "something broke")),
             Self::MissingAccessToken => tokens(|of| without(of, &["access_token"])),
             Self::MissingTokenType => tokens(|of| without(of, &["token_type"])),
-            Self::BareForbidden => one(AnswerChange { without_headers: vec!["www-authenticate".into()], ..AnswerChange::new(A::Forbidden) }),
+            Self::BareForbidden => one(AnswerChange {
+                without_headers: vec!["www-authenticate".into()],
+                ..AnswerChange::new(A::Forbidden)
+            }),
             Self::NoExpiresIn => tokens(|of| without(of, &["expires_in"])),
             Self::StringExpiresIn => tokens(|of| set(of, r#"{"expires_in": "3600"}"#)),
             Self::ZeroExpiresIn => tokens(|of| set(of, r#"{"expires_in": 0}"#)),
             Self::LowerCaseTokenType => tokens(|of| set(of, r#"{"token_type": "bearer"}"#)),
-            Self::ExtraTokenMembers => tokens(|of| set(of, r#"{"x_shape": {"deep": [1, null]}, "id_token": "none"}"#)),
-            Self::RejectsAllTokens | Self::NarrowerGrant | Self::NeverEnoughScope | Self::RefreshNotReissued => Vec::new(),
+            Self::ExtraTokenMembers => {
+                tokens(|of| set(of, r#"{"x_shape": {"deep": [1, null]}, "id_token": "none"}"#))
+            }
+            Self::RejectsAllTokens
+            | Self::NarrowerGrant
+            | Self::NeverEnoughScope
+            | Self::RefreshNotReissued => Vec::new(),
         };
         for change in &mut changes {
             change.allowed = self.is_allowed();
@@ -257,7 +332,35 @@ impl AuthFault {
 
     /// Whether a server may do so: then it is not marked as a fault in the transcript.
     pub const fn is_allowed(self) -> bool {
-        matches!(self, Self::NoIssuer | Self::UnadvertisedIssuer | Self::DeadAuthorizationServer | Self::ResourceMetadataMissing | Self::ResourceMetadataError | Self::MetadataError | Self::NoPkceMetadata | Self::PlainPkceOnly | Self::PlainPkceFirst | Self::RegistrationRefused | Self::RegistrationError | Self::AccessDenied | Self::InvalidGrant | Self::InvalidRefresh | Self::InvalidClientAtRefresh | Self::RefreshUnavailable | Self::TokenServerError | Self::RejectsAllTokens | Self::NarrowerGrant | Self::NeverEnoughScope | Self::BareForbidden | Self::NoExpiresIn | Self::ZeroExpiresIn | Self::LowerCaseTokenType | Self::ExtraTokenMembers | Self::RefreshNotReissued)
+        matches!(
+            self,
+            Self::NoIssuer
+                | Self::UnadvertisedIssuer
+                | Self::DeadAuthorizationServer
+                | Self::ResourceMetadataMissing
+                | Self::ResourceMetadataError
+                | Self::MetadataError
+                | Self::NoPkceMetadata
+                | Self::PlainPkceOnly
+                | Self::PlainPkceFirst
+                | Self::RegistrationRefused
+                | Self::RegistrationError
+                | Self::AccessDenied
+                | Self::InvalidGrant
+                | Self::InvalidRefresh
+                | Self::InvalidClientAtRefresh
+                | Self::RefreshUnavailable
+                | Self::TokenServerError
+                | Self::RejectsAllTokens
+                | Self::NarrowerGrant
+                | Self::NeverEnoughScope
+                | Self::BareForbidden
+                | Self::NoExpiresIn
+                | Self::ZeroExpiresIn
+                | Self::LowerCaseTokenType
+                | Self::ExtraTokenMembers
+                | Self::RefreshNotReissued
+        )
     }
 
     /// The requirements that it serves: ids of the catalogue, or sections of an RFC.
@@ -276,21 +379,31 @@ impl AuthFault {
             Self::MetadataIssuerSlash => &["auth-discovery-issuer-identical", "RFC 8414 section 3.3"],
             Self::WrongResource => &["auth-discovery-prm-resource-matches", "RFC 9728 section 3.3"],
             Self::MissingResource => &["auth-discovery-prm-resource-matches", "RFC 9728 section 2"],
-            Self::NoAuthorizationServers => &["auth-discovery-use-prm", "auth-discovery-choose-authorization-server"],
+            Self::NoAuthorizationServers => {
+                &["auth-discovery-use-prm", "auth-discovery-choose-authorization-server"]
+            }
             Self::DeadAuthorizationServer => &["auth-discovery-choose-authorization-server"],
             Self::ResourceMetadataMissing => &["auth-discovery-none-found"],
             Self::ResourceMetadataError => &["auth-discovery-none-found"],
             Self::ResourceMetadataMalformed => &["auth-discovery-use-prm", "auth-sec-urls-sanitized"],
             Self::ResourceMetadataHtml => &["auth-discovery-use-prm"],
-            Self::ResourceMetadataRedirect => &["auth-sec-redirect-targets-validated", "auth-sec-ssrf-considered"],
-            Self::ResourceMetadataLinkLocal => &["auth-sec-ssrf-considered", "auth-sec-private-ranges-blocked"],
-            Self::LinkLocalAuthorizationServer => &["auth-sec-ssrf-considered", "auth-sec-private-ranges-blocked"],
+            Self::ResourceMetadataRedirect => {
+                &["auth-sec-redirect-targets-validated", "auth-sec-ssrf-considered"]
+            }
+            Self::ResourceMetadataLinkLocal => {
+                &["auth-sec-ssrf-considered", "auth-sec-private-ranges-blocked"]
+            }
+            Self::LinkLocalAuthorizationServer => {
+                &["auth-sec-ssrf-considered", "auth-sec-private-ranges-blocked"]
+            }
             Self::MetadataError => &["auth-discovery-as-metadata-rfc8414"],
             Self::MetadataHtml => &["auth-discovery-as-metadata-rfc8414"],
             Self::MetadataRedirect => &["auth-sec-redirect-targets-validated"],
             Self::NoTokenEndpoint => &["auth-discovery-as-metadata-rfc8414", "RFC 8414 section 2"],
             Self::NoAuthorizationEndpoint => &["auth-discovery-as-metadata-rfc8414", "RFC 8414 section 2"],
-            Self::NoPkceMetadata => &["auth-pkce-refuse-without-support-oauth", "auth-pkce-refuse-without-support-oidc"],
+            Self::NoPkceMetadata => {
+                &["auth-pkce-refuse-without-support-oauth", "auth-pkce-refuse-without-support-oidc"]
+            }
             Self::PlainPkceOnly => &["auth-pkce-refuse-without-s256"],
             Self::PlainPkceFirst => &["auth-pkce-s256"],
             Self::FileAuthorizationUrl => &["auth-sec-authorization-url-scheme"],
@@ -299,14 +412,20 @@ impl AuthFault {
             Self::CredentialsInUrl => &["auth-sec-urls-sanitized"],
             Self::PlainHttpTokenEndpoint => &["auth-sec-endpoints-https", "auth-sec-http-urls-refused"],
             Self::PlainHttpAuthorizationUrl => &["auth-sec-endpoints-https", "auth-sec-http-urls-refused"],
-            Self::RegistrationRefused => &["auth-reg-rejection-handled", "auth-reg-rejection-surfaced", "auth-reg-rejection-adjusted-retry"],
+            Self::RegistrationRefused => &[
+                "auth-reg-rejection-handled",
+                "auth-reg-rejection-surfaced",
+                "auth-reg-rejection-adjusted-retry",
+            ],
             Self::RegistrationError => &["auth-reg-rejection-handled"],
             Self::RegistrationWithoutId => &["auth-reg-client-id-before-flow", "RFC 7591 section 3.2.1"],
             Self::RegistrationWith200 => &["auth-reg-dcr-supported-should", "RFC 7591 section 3.2.1"],
             Self::AccessDenied => &["auth-error-response-ends-flow"],
             Self::InvalidGrant => &["auth-error-response-ends-flow", "RFC 6749 section 5.2"],
             Self::InvalidRefresh => &["auth-token-invalid-refresh-falls-back"],
-            Self::InvalidClientAtRefresh => &["auth-token-invalid-refresh-falls-back", "RFC 6749 section 5.2"],
+            Self::InvalidClientAtRefresh => {
+                &["auth-token-invalid-refresh-falls-back", "RFC 6749 section 5.2"]
+            }
             Self::RefreshUnavailable => &["auth-token-refresh-used"],
             Self::TokenErrorWith200 => &["auth-error-response-ends-flow", "RFC 6749 section 5.2"],
             Self::TokenHtmlError => &["auth-error-response-ends-flow", "RFC 6749 section 5.2"],
@@ -414,10 +533,6 @@ impl<'de> Deserialize<'de> for Faults {
 
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Faults, E> {
                 AuthFault::deserialize(name.into_deserializer()).map(Faults::from)
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Faults, E> {
-                Ok(Faults::default())
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Faults, A::Error> {
