@@ -24,7 +24,7 @@ fn served() -> impl Iterator<Item = (String, &'static str)> {
         .iter()
         .flat_map(|(word, served)| served.iter().map(|id| ((*word).to_owned(), *id)));
     let faults =
-        AuthFault::ALL.iter().flat_map(|fault| fault.serves().iter().map(|id| (format!("{fault:?}"), *id)));
+        AuthFault::ALL.iter().flat_map(|fault| fault.serves().iter().map(move |id| (format!("{fault:?}"), *id)));
     words.chain(faults)
 }
 
