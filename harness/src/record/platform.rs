@@ -214,6 +214,8 @@ mod imp {
                 let _ = Command::new("/bin/sh").args(["-c", "kill -PIPE $$"]).exec();
             }
             let _ = SigSet::from(signal).thread_unblock();
+            // The first SIGSEGV or SIGBUS is caught, to tell of stack overflows, and makes way for the next.
+            let _ = signal::raise(signal);
             let _ = signal::raise(signal);
         }
         128 + number

@@ -129,17 +129,16 @@ pub fn run_if_scribe() -> Option<ExitCode> {
     })
 }
 
-/// Writes what comes until the end.
+/// Writes what comes until the end. If that can't be done any more the pipe closes, and the recorder sees it.
 fn follow(mut from: BufReader<impl Read>) -> io::Result<()> {
     let Some(Frame { kind: Kind::Begin, at, bytes }) = Frame::read(&mut from) else { return Ok(()) };
     let begin: Begin = serde_json::from_slice(&bytes)?;
     let settings =
         Settings { path: begin.path, server: begin.server, show_secrets: begin.show_secrets };
-    // The server must not outlive a recorder that was killed, whatever becomes of the writing.
     let (pid, whole_group) = (begin.pid, begin.whole_group);
     let mut seen = Reader::default();
     seen.events.push((at, begin.started));
-    let mut journal = Journal::begin(settings, at, true, None);
+    let mut journal = Journal::begin(settings, at, true, None)?;
     loop {
         let Some(frame) = Frame::read(&mut from) else {
             match whole_group {
@@ -154,18 +153,11 @@ fn follow(mut from: BufReader<impl Read>) -> io::Result<()> {
             break;
         }
         seen.take(frame);
-        if let Ok(open) = &mut journal
-            && from.buffer().is_empty()
-            && let Err(e) = open.append(seen.events.drain(..))
-        {
-            journal = Err(e);
-        }
-        if journal.is_err() {
-            // The recorder finds the pipe closed; but only a recorder that lives can tell.
-            seen.events.clear();
+        if from.buffer().is_empty() {
+            journal.append(seen.events.drain(..))?;
         }
     }
-    journal?.append(seen.events)
+    journal.append(seen.events)
 }
 
 /// Makes events of frames.

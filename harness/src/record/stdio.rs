@@ -132,7 +132,9 @@ pub fn record(settings: &Settings) -> Result<Ended, Failed> {
         let _ = server.kill();
     }
     // Whoever waits for this process finds the transcript whole.
-    let _ = scribe.wait();
+    if !scribe.wait().is_ok_and(|status| status.success()) {
+        crate::cli::error(&format!("{} could not be written to its end", settings.out.display()));
+    }
     Ok(ended?)
 }
 
@@ -297,9 +299,8 @@ fn write(frames: &Frames, to: ChildStdin) {
     while let Some(batch) = frames.take() {
         let written = batch.iter().try_for_each(|frame| frame.write(&mut to)).and_then(|()| to.flush());
         if written.is_err() {
-            frames.close();
-            crate::cli::error("the transcript can't be written any more; the session goes on without it");
-            return;
+            // The scribe is gone; what it came to is told when the session is over.
+            return frames.close();
         }
     }
 }
