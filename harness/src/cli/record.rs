@@ -24,8 +24,9 @@ pub(super) fn record(args: RecordArgs) -> Result<u8, Trouble> {
         return Ok(exit_code::PASSED);
     }
     let out = args.out.as_deref().ok_or_else(|| Trouble::usage("--out is missing"))?;
-    let unwritable =
-        |e: std::io::Error| Trouble::new(exit_code::REPORT, format!("--out: can't write {}: {e}", out.display()));
+    let unwritable = |e: std::io::Error| {
+        Trouble::new(exit_code::REPORT, format!("--out: can't write {}: {e}", out.display()))
+    };
     let out = journal::numbered(out).map_err(unwritable)?;
     match &args.url {
         Some(url) => record_http(url, &out, &args),
@@ -68,8 +69,9 @@ fn record_http(url: &str, out: &Path, args: &RecordArgs) -> Result<u8, Trouble> 
     let runtime = runtime()?;
     runtime.block_on(async {
         let stop = Stop::on_signals();
-        let relay = Relay::start(&upstream, args.port.unwrap_or_default(), settings)
-            .map_err(|e| Trouble::new(exit_code::REPORT, format!("can't record to {}: {e}", out.display())))?;
+        let relay = Relay::start(&upstream, args.port.unwrap_or_default(), settings).map_err(|e| {
+            Trouble::new(exit_code::REPORT, format!("can't record to {}: {e}", out.display()))
+        })?;
         let ready = json!({"ready": true, "url": relay.url(), "transcript": out.display().to_string()});
         print(&ready.to_string())?;
         stop.asked().await;

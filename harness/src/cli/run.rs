@@ -2,8 +2,8 @@
 
 use super::args::RunArgs;
 use super::{Trouble, error, input, print, runtime};
-use crate::judge::stored::{self, Stored, Unreadable};
 use crate::judge;
+use crate::judge::stored::{self, Stored, Unreadable};
 use crate::run::{Settings, Stop};
 use crate::session::{Finished, Options};
 use sparring_reports::model::{JudgeReport, Verdict, exit_code};
@@ -125,7 +125,11 @@ fn prepare(folder: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) fn judge_file(path: &Path, revision: Option<Revision>, incomplete_ok: bool) -> Result<u8, Trouble> {
+pub(super) fn judge_file(
+    path: &Path,
+    revision: Option<Revision>,
+    incomplete_ok: bool,
+) -> Result<u8, Trouble> {
     let Stored { events, incomplete } = read_transcript(path)?;
     if events.is_empty() {
         let why = format!("{} has no events: there is nothing to judge", path.display());

@@ -63,8 +63,7 @@ pub fn read(mut from: impl BufRead) -> Result<Stored, Unreadable> {
         if text.trim().is_empty() {
             continue;
         }
-        let event: Event =
-            serde_json::from_str(text).map_err(|e| wrong(format!("this is no event: {e}")))?;
+        let event: Event = serde_json::from_str(text).map_err(|e| wrong(format!("this is no event: {e}")))?;
         let due = events.len() as u64 + 1;
         if event.n != due {
             return Err(wrong(format!(
@@ -147,7 +146,9 @@ mod tests {
     fn what_is_no_transcript_is_refused_with_its_line() {
         let gap = r#"{"n":2,"at_us":0,"what":{"kind":"end"}}"#.to_owned() + "\n";
         let after = lines(&[What::End, What::StdinClosed]);
-        for (text, line) in [("{}\n", "line 1"), (&*gap, "line 1"), (&*after, "line 2"), ("\n\u{e9}x\n", "line 2")] {
+        for (text, line) in
+            [("{}\n", "line 1"), (&*gap, "line 1"), (&*after, "line 2"), ("\n\u{e9}x\n", "line 2")]
+        {
             assert!(read(text.as_bytes()).unwrap_err().to_string().starts_with(line), "{text}");
         }
     }

@@ -154,7 +154,9 @@ impl Connection {
                 Some(Answering { body: Body::Stream(reader), response }) => {
                     let exchange = response.exchange;
                     match reader.push(&bytes) {
-                        Ok(items) => events.extend(items.into_iter().map(|item| stream_event(exchange, item))),
+                        Ok(items) => {
+                            events.extend(items.into_iter().map(|item| stream_event(exchange, item)))
+                        }
                         Err(e) => {
                             **reader = SseReader::new(MAX_KEPT);
                             events.push(What::HarnessError { message: format!("not kept: {e}") });
@@ -225,7 +227,8 @@ fn unreadable(headers: &[(String, String)], body: &mut String, cut: bool, events
 }
 
 fn lost(who: &str, why: &str, events: &mut Vec<What>) {
-    let message = format!("what the {who} says on a connection can't be followed, though it is passed on: {why}");
+    let message =
+        format!("what the {who} says on a connection can't be followed, though it is passed on: {why}");
     events.push(What::HarnessError { message });
 }
 
@@ -284,7 +287,8 @@ mod tests {
         let mut connection = Connection::new(1);
         let (mut exchanges, mut events) = (0, Vec::new());
         connection.received(b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", &mut exchanges, &mut events);
-        connection.sent(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", &mut events);
+        connection
+            .sent(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", &mut events);
         let text = kinds(&events).join("\n");
         assert!(text.contains("harness-error") && text.contains("gzip") && !text.contains("abc"), "{text}");
     }

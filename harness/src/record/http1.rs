@@ -205,7 +205,8 @@ impl Reader {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        let last = |name: &str| headers.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let last =
+            |name: &str| headers.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let chunked = last("transfer-encoding").is_some_and(|v| v.to_ascii_lowercase().ends_with("chunked"));
         let length = last("content-length").map(str::parse::<u64>);
         let is_http = line.contains("HTTP/1.");

@@ -146,8 +146,7 @@ impl Journal {
         upstream: Option<String>,
     ) -> io::Result<Self> {
         let file = options().create(true).open(&settings.path)?;
-        let mut journal =
-            Self { file, settings, incarnation: None, exclusive: false, seen: Seen::default() };
+        let mut journal = Self { file, settings, incarnation: None, exclusive: false, seen: Seen::default() };
         journal.exclusive = !process;
         if journal.exclusive && journal.file.try_lock().is_err() {
             let why = "another recording is being written to it";
@@ -208,7 +207,8 @@ impl Journal {
         let mut block = [0_u8; 4096];
         while whole > 0 {
             let start = whole.saturating_sub(block.len() as u64);
-            let part = block.get_mut(..usize::try_from(whole - start).unwrap_or_default()).unwrap_or_default();
+            let part =
+                block.get_mut(..usize::try_from(whole - start).unwrap_or_default()).unwrap_or_default();
             self.file.seek(SeekFrom::Start(start))?;
             io::Read::read_exact(&mut self.file, part)?;
             if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
@@ -257,7 +257,8 @@ impl Journal {
             self.seen.n += 1;
             let since = at.saturating_sub(self.seen.started_us.unwrap_or(at));
             self.seen.at_us = since.max(self.seen.at_us);
-            let server = (!matches!(what, What::Recorded(_) | What::End)).then(|| self.settings.server.clone());
+            let server =
+                (!matches!(what, What::Recorded(_) | What::End)).then(|| self.settings.server.clone());
             let incarnation = self.incarnation.filter(|_| server.is_some());
             let event = Event { n: self.seen.n, at_us: self.seen.at_us, server, incarnation, what };
             let event = if self.settings.show_secrets { event } else { redact::redact(&event) };

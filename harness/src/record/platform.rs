@@ -10,9 +10,9 @@ mod imp {
     use nix::sys::resource::{Resource, setrlimit};
     use nix::sys::signal::{self, SigSet, Signal};
     use nix::unistd::{self, Pid};
+    use std::fs::File;
     use std::io;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-    use std::fs::File;
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, ExitStatus};
     use std::str::FromStr as _;
@@ -60,9 +60,8 @@ mod imp {
                 Err(Errno::EINTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-            let seen = |at: usize| {
-                fds.get(at).and_then(PollFd::revents).is_some_and(|events| !events.is_empty())
-            };
+            let seen =
+                |at: usize| fds.get(at).and_then(PollFd::revents).is_some_and(|events| !events.is_empty());
             // What was said before the end is handed on first.
             return Ok(match (seen(0), seen(1)) {
                 (_, true) => Ready::Deaf,
@@ -150,14 +149,8 @@ mod imp {
     }
 
     /// The signals that are handed on.
-    const HANDED_ON: [Signal; 6] = [
-        Signal::SIGTERM,
-        Signal::SIGINT,
-        Signal::SIGHUP,
-        Signal::SIGQUIT,
-        Signal::SIGUSR1,
-        Signal::SIGUSR2,
-    ];
+    const HANDED_ON: [Signal; 6] =
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 
     /// Keeps the signals that are handed on from this thread and those that it starts from now on, so that one can wait
     /// for them.
@@ -282,11 +275,7 @@ mod imp {
         }
     }
 
-    pub(in crate::record) fn wait(
-        _: &impl Pipe,
-        _: &impl Pipe,
-        _: Option<&OwnedFd>,
-    ) -> io::Result<Ready> {
+    pub(in crate::record) fn wait(_: &impl Pipe, _: &impl Pipe, _: Option<&OwnedFd>) -> io::Result<Ready> {
         Ok(Ready::Read)
     }
 

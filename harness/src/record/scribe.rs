@@ -56,15 +56,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
-        Self::Begin,
-        Self::Received,
-        Self::Sent,
-        Self::StdinEnd,
-        Self::StdoutEnd,
-        Self::Event,
-        Self::Bye,
-    ];
+    const ALL: [Self; 7] =
+        [Self::Begin, Self::Received, Self::Sent, Self::StdinEnd, Self::StdoutEnd, Self::Event, Self::Bye];
 
     fn byte(self) -> u8 {
         Self::ALL.iter().position(|kind| *kind == self).map_or(u8::MAX, |at| at.to_le_bytes()[0])
@@ -93,9 +86,8 @@ impl Frame {
     fn read(from: &mut impl Read) -> Option<Self> {
         let mut head = [0; 17];
         from.read_exact(&mut head).ok()?;
-        let number = |from: usize| {
-            head.get(from..from + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes)
-        };
+        let number =
+            |from: usize| head.get(from..from + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
         let kind = *Kind::ALL.get(usize::from(head[0]))?;
         let (at, length) = (number(1)?, number(9)?);
         let mut bytes = Vec::new();
@@ -133,8 +125,7 @@ pub fn run_if_scribe() -> Option<ExitCode> {
 fn follow(mut from: BufReader<impl Read>) -> io::Result<()> {
     let Some(Frame { kind: Kind::Begin, at, bytes }) = Frame::read(&mut from) else { return Ok(()) };
     let begin: Begin = serde_json::from_slice(&bytes)?;
-    let settings =
-        Settings { path: begin.path, server: begin.server, show_secrets: begin.show_secrets };
+    let settings = Settings { path: begin.path, server: begin.server, show_secrets: begin.show_secrets };
     let (pid, whole_group) = (begin.pid, begin.whole_group);
     let mut seen = Reader::default();
     seen.events.push((at, begin.started));
@@ -328,13 +319,7 @@ mod tests {
         ];
         assert_eq!(
             kinds(&ended),
-            [
-                "2 Sent \"x\"",
-                "3 Received \"ab\"",
-                "4 stdin-closed",
-                "5 Sent \"y\"",
-                "6 process-exiting"
-            ]
+            ["2 Sent \"x\"", "3 Received \"ab\"", "4 stdin-closed", "5 Sent \"y\"", "6 process-exiting"]
         );
         let goes_on = [(Kind::StdoutEnd, &b""[..]), (Kind::Received, b"a\n"), (Kind::Event, exit)];
         assert_eq!(kinds(&goes_on), ["1 stdout-closed", "2 Received \"a\"", "3 process-exiting"]);

@@ -160,7 +160,9 @@ fn start(command: &[OsString]) -> Result<Child, Failed> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     own_group(&mut command);
-    command.spawn().map_err(|error| Failed::Command { program: program.to_string_lossy().into_owned(), error })
+    command
+        .spawn()
+        .map_err(|error| Failed::Command { program: program.to_string_lossy().into_owned(), error })
 }
 
 /// Notes something that is not on anybody's way.
@@ -173,12 +175,7 @@ fn event(frames: &Frames, what: &What) {
     note(frames, Kind::Event, serde_json::to_vec(what).unwrap_or_default());
 }
 
-fn pass(
-    server: &mut Child,
-    scribe: &mut Child,
-    whole_group: bool,
-    frames: &Frames,
-) -> io::Result<Ended> {
+fn pass(server: &mut Child, scribe: &mut Child, whole_group: bool, frames: &Frames) -> io::Result<Ended> {
     let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
     let to_server = platform::stdin_of(server).ok_or_else(missing)?;
     let from_server = platform::stdout_of(server).ok_or_else(missing)?;

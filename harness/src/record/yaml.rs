@@ -145,7 +145,9 @@ fn is_word_of_the_vocabulary(text: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use sparring_mock_servers::script::{Action, JsonText, OwnMessage, Rule, ToolDefinition, ToolScript, Trigger};
+    use sparring_mock_servers::script::{
+        Action, JsonText, OwnMessage, Rule, ToolDefinition, ToolScript, Trigger,
+    };
 
     fn round_trip(script: &ServerScript) -> String {
         let text = text(script).unwrap();

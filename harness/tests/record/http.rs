@@ -16,7 +16,8 @@ struct Running {
 
 impl Running {
     fn start(server: &TcpListener, out: &Path) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let url = upstream(&format!("http://{}/mcp", server.local_addr().unwrap())).unwrap();
         let settings = Settings { path: out.to_owned(), server: "server".into(), show_secrets: false };
         let relay = runtime.block_on(async { Relay::start(&url, 0, settings) }).unwrap();

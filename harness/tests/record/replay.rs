@@ -51,7 +51,11 @@ async fn drive(target: Target, folder: &Path) -> Vec<&'static str> {
     };
     let subject = driver.start(context).await.unwrap();
     let call = |tool: &str, arguments: Value| {
-        Op::Call(op::Call { tool: tool.to_owned(), arguments: Some(JsonText(arguments)), ..op::Call::default() })
+        Op::Call(op::Call {
+            tool: tool.to_owned(),
+            arguments: Some(JsonText(arguments)),
+            ..op::Call::default()
+        })
     };
     let ops = [
         Op::Open(op::Open::default()),
@@ -114,7 +118,7 @@ fn conversation(stored: &Stored) -> Vec<String> {
 
 /// JSON in one form.
 fn value(text: &str) -> Value {
-    serde_json::from_str(text).map_or_else(|_| json!(text), |value: Value| value)
+    serde_json::from_str(text).unwrap_or_else(|_| json!(text))
 }
 
 /// Through YAML, as a user has it.
@@ -123,7 +127,7 @@ fn again(stored: &Stored) -> ServerScript {
     assert_eq!(made.revision, Some(REVISION));
     assert_eq!(made.left_out, Vec::<String>::new());
     let yaml = made.yaml().unwrap();
-    sparring_scenarios::load::parse_script("made.yaml", &yaml).unwrap_or_else(|e| panic!("{}", e.render(false)))
+    sparring_scenarios::load::parse_script("made.yaml", &yaml).map_err(|e| e.render(false)).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +147,8 @@ async fn a_stdio_session_is_played_again_word_for_word() {
             program: Some(sparring().get_program().into()),
         })
         .unwrap();
-        let mut args = vec!["record".to_owned(), "--out".to_owned(), path.display().to_string(), "--".to_owned()];
+        let mut args =
+            vec!["record".to_owned(), "--out".to_owned(), path.display().to_string(), "--".to_owned()];
         args.extend(mock.command());
         let command = sparring().get_program().to_string_lossy().into_owned();
         let outcomes = drive(Target::Stdio { command, args, env: BTreeMap::new() }, folder.path()).await;
@@ -226,7 +231,8 @@ fn what_was_recorded_is_judged_and_a_wrong_server_is_not_held_against_anybody() 
     assert_eq!(judged(&["--incomplete"]).0, Some(0));
     // A script comes of it all the same, and says what it lacks.
     let made = folder.path().join("made.yaml");
-    let out = sparring().args(["record", "--from"]).arg(&path).arg("--as-scenario").arg(&made).output().unwrap();
+    let out =
+        sparring().args(["record", "--from"]).arg(&path).arg("--as-scenario").arg(&made).output().unwrap();
     assert!(out.status.success());
     assert!(String::from_utf8(out.stdout).unwrap().contains("incomplete"));
     let script = sparring_scenarios::load::script(&made).unwrap();

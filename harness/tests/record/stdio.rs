@@ -78,9 +78,10 @@ fn a_line_of_8_mib_passes_and_is_kept() {
     let mut child = recorded(&path, &["cat"]).spawn().unwrap();
     assert!(echo(&mut child, &[&line]) == line);
     child.wait().unwrap();
-    let kept = read(&path).events.into_iter().filter(|event| {
-        matches!(&event.what, What::Line(line) if line.text.len() == 8 << 20)
-    });
+    let kept = read(&path)
+        .events
+        .into_iter()
+        .filter(|event| matches!(&event.what, What::Line(line) if line.text.len() == 8 << 20));
     assert_eq!(kept.count(), 2);
 }
 
@@ -163,9 +164,10 @@ fn each_signal_arrives_once_be_it_for_the_process_or_for_its_group() {
         from.read_to_string(&mut line).unwrap();
         assert_eq!(line, "ready\nterm\nterm\n", "to_group: {to_group}");
         assert_eq!(child.wait().unwrap().code(), Some(5));
-        let signals = read(&path).events.into_iter().filter(|event| {
-            matches!(&event.what, What::SignalReceived { signal } if signal == "SIGTERM")
-        });
+        let signals = read(&path)
+            .events
+            .into_iter()
+            .filter(|event| matches!(&event.what, What::SignalReceived { signal } if signal == "SIGTERM"));
         assert_eq!(signals.count(), 2);
     }
 }
@@ -178,7 +180,8 @@ fn a_recorder_that_is_killed_takes_the_server_along_and_leaves_a_whole_transcrip
         let (mut gone, held) = std::io::pipe().unwrap();
         fcntl(&held, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         // With a process of its own only if the whole group is to be ended.
-        let script = if to_group { "sleep 1000 & echo ready; exec sleep 1000" } else { "echo ready; exec sleep 1000" };
+        let script =
+            if to_group { "sleep 1000 & echo ready; exec sleep 1000" } else { "echo ready; exec sleep 1000" };
         let mut command = recorded(&path, &["sh", "-c", script]);
         if to_group {
             command.process_group(0);
@@ -195,7 +198,12 @@ fn a_recorder_that_is_killed_takes_the_server_along_and_leaves_a_whole_transcrip
         gone.read_to_end(&mut Vec::new()).unwrap();
         let stored = read(&path);
         assert_eq!(stored.incomplete, None);
-        assert!(stored.events.iter().any(|e| matches!(&e.what, What::SignalReceived { signal } if signal == "SIGKILL")));
+        assert!(
+            stored
+                .events
+                .iter()
+                .any(|e| matches!(&e.what, What::SignalReceived { signal } if signal == "SIGKILL"))
+        );
     }
 }
 
@@ -203,7 +211,8 @@ fn a_recorder_that_is_killed_takes_the_server_along_and_leaves_a_whole_transcrip
 fn a_client_or_a_server_that_closes_a_pipe_is_noticed_by_the_other() {
     // The server closes its stdin and lives on: the client's next write fails.
     let (_folder, path) = transcript();
-    let mut child = recorded(&path, &["sh", "-c", "exec 0<&-; echo closed; exec sleep 1000"]).spawn().unwrap();
+    let mut child =
+        recorded(&path, &["sh", "-c", "exec 0<&-; echo closed; exec sleep 1000"]).spawn().unwrap();
     let mut from = BufReader::new(child.stdout.take().unwrap());
     from.read_line(&mut String::new()).unwrap();
     let mut to = child.stdin.take().unwrap();
@@ -221,7 +230,8 @@ fn a_client_or_a_server_that_closes_a_pipe_is_noticed_by_the_other() {
 
     // The client closes the server's stdout: the server is told as it would be without the recorder.
     let (_folder, path) = transcript();
-    let mut child = recorded(&path, &["sh", "-c", "echo ready; while echo x; do :; done; exit 3"]).spawn().unwrap();
+    let mut child =
+        recorded(&path, &["sh", "-c", "echo ready; while echo x; do :; done; exit 3"]).spawn().unwrap();
     let mut from = BufReader::new(child.stdout.take().unwrap());
     from.read_line(&mut String::new()).unwrap();
     drop(from);

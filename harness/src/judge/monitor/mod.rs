@@ -106,7 +106,7 @@ impl<'s, 'a> Scope<'s, 'a> {
     fn covers(&self, conversation: &Conversation) -> bool {
         // Who begins to listen to an HTTP server that is in use may have missed the handshake.
         if self.recorded
-            && self.case.revision.has_handshake()
+            && conversation.revision().unwrap_or(self.case.revision).has_handshake()
             && conversation.transport == Some(Transport::Http)
             && conversation.initialize.is_none()
         {
@@ -199,7 +199,8 @@ fn report(monitor: &Monitor, case: &Case<'_>, view: &View<'_>, recorded: bool) -
     };
     let mut findings = (monitor.run)(&Scope { view, case, requirement, recorded });
     if recorded && monitor.kind == JudgeKind::Case && findings.against.is_empty() {
-        findings.excuse = Some("a recorded session: nobody drove the client, and the servers are real".to_owned());
+        findings.excuse =
+            Some("a recorded session: nobody drove the client, and the servers are real".to_owned());
     }
     let verdict = if !findings.against.is_empty() {
         monitor.verdict.unwrap_or_else(|| against(basis.level))

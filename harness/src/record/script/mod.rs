@@ -62,7 +62,8 @@ pub fn of(events: &[Event], server: Option<&str>) -> Result<Made, NoScript> {
     let mut names: Vec<Option<&str>> = whole.conversations().iter().map(|c| c.server.as_deref()).collect();
     names.sort_unstable();
     names.dedup();
-    let listed = || names.iter().map(|n| format!("`{}`", n.unwrap_or_default())).collect::<Vec<_>>().join(", ");
+    let listed =
+        || names.iter().map(|n| format!("`{}`", n.unwrap_or_default())).collect::<Vec<_>>().join(", ");
     let chosen = match (server, names.as_slice()) {
         (_, []) => return Err(NoScript::Nothing),
         (None, [only]) => *only,

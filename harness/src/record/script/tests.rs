@@ -11,13 +11,20 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Lines, in order.
+type Said = Vec<(Direction, String)>;
+
 const REVISION: Revision = Revision::V2025_11_25;
 
 /// A client that asks for all that there is, step by step, and answers what it is asked.
 fn conversation(script: &ServerScript) -> Vec<Value> {
     let request = |id: i64, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let mut all = vec![
-        request(0, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}})),
+        request(
+            0,
+            "initialize",
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}),
+        ),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
     ];
     let mut id = 0;
@@ -30,7 +37,10 @@ fn conversation(script: &ServerScript) -> Vec<Value> {
             ask(list, json!({}));
         }
         for tool in script.tools.iter().map(sparring_mock_servers::model::tool_name) {
-            ask("tools/call", json!({"name": tool, "arguments": {"text": "a", "a": 1, "b": 2}, "_meta": {"progressToken": 7}}));
+            ask(
+                "tools/call",
+                json!({"name": tool, "arguments": {"text": "a", "a": 1, "b": 2}, "_meta": {"progressToken": 7}}),
+            );
             ask("tools/call", json!({"name": tool}));
         }
         ask("tools/call", json!({"name": "echo", "arguments": {"text": "two"}}));
@@ -49,7 +59,7 @@ fn conversation(script: &ServerScript) -> Vec<Value> {
 }
 
 /// Runs the conversation: what the server said, each line after the client's line that it followed.
-fn run(script: &ServerScript, client: &[Value]) -> Vec<(Direction, String)> {
+fn run(script: &ServerScript, client: &[Value]) -> Said {
     let mut core = ServerCore::stdio(Arc::new(script.clone()), REVISION, 1, 0);
     let mut seen = Vec::new();
     let mut queue: VecDeque<Value> = client.iter().cloned().collect();
@@ -96,11 +106,12 @@ fn transcript(seen: &[(Direction, String)]) -> Vec<Event> {
         })
     });
     let all = (1..).zip([start].into_iter().chain(lines));
-    all.map(|(n, what)| Event { n, at_us: n, server: Some("server".into()), incarnation: Some(1), what }).collect()
+    all.map(|(n, what)| Event { n, at_us: n, server: Some("server".into()), incarnation: Some(1), what })
+        .collect()
 }
 
 /// Records a script's server and plays what came of it, in YAML, against the same client.
-fn play_again(script: &ServerScript) -> (Made, Vec<(Direction, String)>, Vec<(Direction, String)>) {
+fn play_again(script: &ServerScript) -> (Made, Said, Said) {
     let client = conversation(script);
     let before = run(script, &client);
     let made = of(&transcript(&before), None).unwrap();

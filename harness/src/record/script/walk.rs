@@ -4,8 +4,8 @@ use super::without_meta;
 use crate::judge::view::{Message, View, header, is_endpoint, media_type, path};
 use serde_json::{Value, json};
 use sparring_mock_servers::script::{
-    Action, AnswerStyle, CutStream, ErrorAnswer, JsonText, OwnMessage, RawBody, ServerScript, StatusAnswer, Trigger,
-    Until,
+    Action, AnswerStyle, CutStream, ErrorAnswer, JsonText, OwnMessage, RawBody, ServerScript, StatusAnswer,
+    Trigger, Until,
 };
 use sparring_wire::jsonrpc::Envelope;
 use sparring_wire::transcript::{HttpResponse, LineSeen, What};
@@ -114,7 +114,9 @@ pub(super) fn walk(view: &View<'_>, left_out: &mut Vec<String>) -> Vec<Reaction>
                     }
                 }
             }
-            What::Line(line) if view.messages_of(index).is_empty() => walk.no_message(event.incarnation, line),
+            What::Line(line) if view.messages_of(index).is_empty() => {
+                walk.no_message(event.incarnation, line)
+            }
             What::HttpResponse(response) => walk.response(index, response, left_out),
             What::StreamEvent(sent) if sent.event.as_deref() == Some("endpoint") => {
                 left_out.push("the transport HTTP+SSE of 2024-11-05".to_owned());
@@ -326,9 +328,10 @@ impl Walk<'_> {
             return;
         }
         let begun = self.view.http_response(exchange).is_some();
-        let by_server = self.view.exchange(exchange).and_then(|e| self.view.what(e.ended?)).is_some_and(|what| {
-            matches!(what, What::StreamEnded { by: sparring_wire::transcript::Party::Server, .. })
-        });
+        let by_server =
+            self.view.exchange(exchange).and_then(|e| self.view.what(e.ended?)).is_some_and(|what| {
+                matches!(what, What::StreamEnded { by: sparring_wire::transcript::Party::Server, .. })
+            });
         if by_server {
             reaction.answered = true;
             let cut = Action::CutStream(CutStream::default());
