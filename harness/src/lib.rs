@@ -23,6 +23,7 @@ pub mod plan;
 pub mod platform;
 pub mod record;
 pub mod run;
+pub mod serve;
 pub mod session;
 
 pub use cargo_test::{Settings, cargo_test, cargo_test_with};

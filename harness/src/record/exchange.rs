@@ -155,7 +155,7 @@ impl Connection {
                     let exchange = response.exchange;
                     match reader.push(&bytes) {
                         Ok(items) => {
-                            events.extend(items.into_iter().map(|item| stream_event(exchange, item)))
+                            events.extend(items.into_iter().map(|item| stream_event(exchange, item)));
                         }
                         Err(e) => {
                             **reader = SseReader::new(MAX_KEPT);

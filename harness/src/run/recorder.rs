@@ -129,7 +129,7 @@ impl Recorder {
 }
 
 /// Bytes of text that a peer can make grow.
-fn text_of(what: &What) -> usize {
+pub(crate) fn text_of(what: &What) -> usize {
     match what {
         What::Line(line) => line.text.len(),
         What::HttpRequest(request) => {
@@ -183,6 +183,11 @@ pub fn write_transcript(path: &Path, events: &[Event], unredacted: bool) -> io::
     Ok(())
 }
 
+/// The last line of a transcript.
+pub(crate) const fn end(n: u64, at_us: u64) -> Event {
+    Event { n, at_us, server: None, incarnation: None, what: What::End }
+}
+
 fn write_lines(out: &mut impl Write, events: &[Event], unredacted: bool) -> io::Result<()> {
     for event in events {
         if unredacted {
@@ -192,9 +197,8 @@ fn write_lines(out: &mut impl Write, events: &[Event], unredacted: bool) -> io::
         }
         out.write_all(b"\n")?;
     }
-    let last = events.last().map_or((0, 0), |event| (event.n, event.at_us));
-    let end = Event { n: last.0 + 1, at_us: last.1, server: None, incarnation: None, what: What::End };
-    serde_json::to_writer(&mut *out, &end)?;
+    let (n, at_us) = events.last().map_or((0, 0), |event| (event.n, event.at_us));
+    serde_json::to_writer(&mut *out, &end(n + 1, at_us))?;
     out.write_all(b"\n")?;
     out.flush()
 }

@@ -115,7 +115,7 @@ pub(super) fn walk(view: &View<'_>, left_out: &mut Vec<String>) -> Vec<Reaction>
                 }
             }
             What::Line(line) if view.messages_of(index).is_empty() => {
-                walk.no_message(event.incarnation, line)
+                walk.no_message(event.incarnation, line);
             }
             What::HttpResponse(response) => walk.response(index, response, left_out),
             What::StreamEvent(sent) if sent.event.as_deref() == Some("endpoint") => {
