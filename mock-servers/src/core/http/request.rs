@@ -65,7 +65,7 @@ impl ServerCore {
         };
         match verb {
             Some(verb) if self.is_endpoint(&request) => {
-                let pending = self.script.rules.iter().any(|rule| rule.on == Trigger::Http(verb));
+                let pending = self.script.rules.iter().any(|rule| rule.on.has(&Trigger::Http(verb)));
                 let pending = pending.then(|| jsonrpc::inspect(&request.body).envelope);
                 let pending = match pending {
                     Some(Envelope::Request { id: Some(id), method, params }) if verb == HttpVerb::Post => {
