@@ -23,8 +23,9 @@ fn served() -> impl Iterator<Item = (String, &'static str)> {
     let words = AuthScript::SERVES
         .iter()
         .flat_map(|(word, served)| served.iter().map(|id| ((*word).to_owned(), *id)));
-    let faults =
-        AuthFault::ALL.iter().flat_map(|fault| fault.serves().iter().map(move |id| (format!("{fault:?}"), *id)));
+    let faults = AuthFault::ALL
+        .iter()
+        .flat_map(|fault| fault.serves().iter().map(move |id| (format!("{fault:?}"), *id)));
     words.chain(faults)
 }
 
