@@ -149,7 +149,9 @@ pub(super) async fn actions(
     body: Body,
 ) -> Answer<Json<ActionsAnswer>> {
     let query = body::query(query)?;
-    let actions: Vec<Action> = body::read(body, "a list of actions", "this action").await?;
+    let actions: Vec<Action> = body::read(body, "a list of actions", "this action")
+        .await
+        .map_err(|error| error.or_help("the body is a list of actions, such as `[ { announce: tools } ]`"))?;
     if actions.is_empty() {
         return Err(ApiError::bad("value", "there is nothing to do in this list"));
     }
@@ -211,7 +213,9 @@ pub(super) struct WaitAnswer {
 }
 
 pub(super) async fn wait(State(served): State<Arc<Served>>, body: Body) -> Answer<Json<WaitAnswer>> {
-    let wanted: WaitBody = body::read(body, "what to wait for", "the pattern").await?;
+    let wanted: WaitBody = body::read(body, "what to wait for", "the pattern")
+        .await
+        .map_err(|error| error.or_help("such as `{ pattern: { request: tools/call }, count: 2 }`"))?;
     wanted.check()?;
     let WaitBody { pattern, count, after, timeout_ms } = &wanted;
     let log: &Log = &served.log;

@@ -43,6 +43,12 @@ impl ApiError {
         self
     }
 
+    /// The same with help, if it has none.
+    pub(super) fn or_help(mut self, help: &str) -> Self {
+        self.body.help.get_or_insert_with(|| help.to_owned());
+        self
+    }
+
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "the bearer token is missing or wrong")
             .help("send the `token` of the ready line: `Authorization: Bearer TOKEN`")
