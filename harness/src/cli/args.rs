@@ -57,7 +57,7 @@ pub enum Command {
         revision: Option<Revision>,
     },
     /// Serve a mock by itself, for tests of your own (docs/serve.md).
-    #[command(subcommand)]
+    #[command(subcommand, after_help = super::serve::EXAMPLES)]
     Serve(super::serve::ServeCommand),
     /// Measure the round trip of a tool call, beside a floor measured in the same run.
     Bench(BenchArgs),

@@ -9,6 +9,21 @@ use sparring_reports::model::exit_code;
 use sparring_wire::{Revision, Transport};
 use std::path::PathBuf;
 
+/// What `serve --help` ends with.
+pub const EXAMPLES: &str = "\
+Examples:
+  sparring serve http                                   a perfect server on a port of its own
+  sparring serve http --script flaky.yaml --port 4000   your script, where you want it
+  sparring serve http --scenario auth.token.expired     the server of a built-in scenario
+  sparring serve stdio --script flaky.yaml              a command for any mcpServers entry
+  sparring serve stdio --broker                         one that a client starts again and again
+
+The ready line says where the server is, and where its control API is:
+  curl -H \"Authorization: Bearer $TOKEN\" $CONTROL/actions -d '[ { announce: tools } ]'
+
+Exit codes: 0 it was stopped; 2 the command line or the script is wrong, or a port is in use;
+  4 the system refused something; 8 the transcript or the ready line can't be written.";
+
 /// The transports of `serve`.
 #[derive(Debug, Subcommand)]
 pub enum ServeCommand {
