@@ -182,6 +182,7 @@ fn typed<T: DeserializeOwned>(
         reject_tagged_field_names: true,
         strict_booleans: true,
         strict_indentation: true,
+        no_schema: true,
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(file, text, tree, &e, describe))
@@ -449,7 +450,7 @@ judge:
           │                           ^^^
         ");
         insta::assert_snapshot!(without("on: tools/call", "on: tools/cal"), @r"
-        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response
+        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response, message, request, notification, unknown
          ┌─ area/name.yaml:7:11
          │
         7│     - on: tools/cal

@@ -61,7 +61,7 @@ pub enum Command {
     Serve(super::serve::ServeCommand),
     /// Measure the round trip of a tool call, beside a floor measured in the same run.
     Bench(BenchArgs),
-    /// Print a JSON Schema.
+    /// Print a JSON Schema, for editors and programs.
     Schema {
         /// Of what.
         kind: SchemaKind,
@@ -73,6 +73,16 @@ pub enum Command {
 pub enum SchemaKind {
     /// The JSON report.
     Report,
+    /// A scenario file.
+    Scenario,
+    /// A server's script in a file of its own.
+    Script,
+    /// A host profile.
+    Profile,
+    /// An entry of the requirement catalogue.
+    Requirement,
+    /// A line of a transcript.
+    Transcript,
 }
 
 /// Which cases.

@@ -10,7 +10,7 @@ use sparring_wire::{Revision, Transport};
 use std::path::PathBuf;
 
 /// What `serve --help` ends with.
-pub const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   sparring serve http                                   a perfect server on a port of its own
   sparring serve http --script flaky.yaml --port 4000   your script, where you want it

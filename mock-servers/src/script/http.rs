@@ -45,8 +45,7 @@ pub enum AnswerStyle {
 pub struct StatusAnswer {
     /// The status code.
     pub code: u16,
-    /// Further header fields. In values `{origin}` stands for this server's origin and `{other}` for the origin of a
-    /// second listener.
+    /// Further header fields; values are templates.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: String,
@@ -72,7 +71,8 @@ pub struct CutStream {
 pub struct RawBody {
     /// Its content type; `text/event-stream` by default.
     pub content_type: Option<String>,
-    /// The text. In it `$id` stands for the JSON of the request's id and `$result` for the faithful result.
+    /// The text, a template: `{{json id}}` stands for the JSON of the request's id and `{{result}}` for the faithful
+    /// result.
     pub text: String,
     /// Send it in pieces of this many bytes.
     pub split_every: Option<u32>,
@@ -113,6 +113,9 @@ impl<'de> Deserialize<'de> for StatusAnswer {
 
             fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<StatusAnswer, A::Error> {
                 let full = Full::deserialize(de::value::MapAccessDeserializer::new(access))?;
+                if !(100..=999).contains(&full.code) {
+                    return Err(de::Error::custom(format!("{} is no HTTP status", full.code)));
+                }
                 Ok(StatusAnswer { code: full.code, headers: full.headers, body: full.body })
             }
         }
