@@ -63,7 +63,7 @@ pub enum Command {
     /// Put the recorder between a client and a real server, and keep what they say as a transcript.
     Record(RecordArgs),
     /// Serve a mock by itself, for tests of your own (docs/serve.md).
-    #[command(subcommand)]
+    #[command(subcommand, after_help = super::serve::EXAMPLES)]
     Serve(super::serve::ServeCommand),
     /// Measure the round trip of a tool call, beside a floor measured in the same run.
     Bench(BenchArgs),
