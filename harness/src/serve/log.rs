@@ -1,7 +1,7 @@
 //! What a served mock observes: in memory for whoever asks, and in a file as it happens.
 
 use crate::judge::redact;
-use crate::run::recorder::{text_of, write_transcript};
+use crate::run::recorder::{end, text_of, write_transcript};
 use sparring_mock_servers::sink::{Sink, monotonic_us};
 use sparring_wire::transcript::{Event, What};
 use std::collections::{HashMap, VecDeque};
@@ -143,6 +143,10 @@ impl Log {
                 event.n = n;
             }
             write_transcript(&file.path, &sorted, self.show_secrets).map_err(|e| file.trouble(&e))?;
+        } else {
+            let at_us = kept.events.back().map_or(0, |event| event.at_us);
+            file.write(Arc::new(end(kept.last + 1, at_us)));
+            file.flush();
         }
         match file.failed.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             Some(why) => Err(why),
