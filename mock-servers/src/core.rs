@@ -45,7 +45,7 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
-use crate::auth::AuthServer;
+use crate::auth::{Answer, AuthServer};
 use crate::model::{Model, RpcError};
 use crate::script::{Action, ServerScript, Trigger};
 use serde_json::{Value, json};
@@ -268,6 +268,8 @@ enum Then {
     Answer,
     /// The HTTP request is looked into, if it was not answered.
     Look(Box<HttpRequest>),
+    /// This answer, of the authorization server or the guard.
+    Give(Box<Answer>),
     /// The process ends.
     Exit(i32),
 }
@@ -427,6 +429,18 @@ impl ServerCore {
             self.run(task);
             self.arriving = arriving;
         }
+    }
+
+    /// Does something after a while.
+    fn later(&mut self, after: Duration, scope: Scope, then: Then) {
+        let id = self.next_task;
+        self.next_task += 1;
+        if let Some(exchange) = scope.exchange {
+            self.enter(exchange);
+        }
+        let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        let actions = VecDeque::from([Action::DelayMs(millis)]);
+        self.run(Task { id, scope, actions, then, ..Task::default() });
     }
 
     /// Deals with an event: the first rule that matches, then what follows it, then the holds that wait for it.

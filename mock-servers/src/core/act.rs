@@ -55,6 +55,7 @@ impl ServerCore {
                     self.look(&request);
                 }
             }
+            Then::Give(answer) => self.give_late(&task, *answer),
             Then::Exit(code) => return self.exit(code),
         }
         if task.expired {
