@@ -265,6 +265,14 @@ impl<'a> Lint<'a> {
                 }
                 self.rule(rule, &at, has(Transport::Stdio), http);
             }
+            for (rule, machine, state) in script.lost_states() {
+                let of = if machine.is_empty() { String::new() } else { format!(" of `{machine}`") };
+                self.value(
+                    "state",
+                    &at.key("rules").index(rule),
+                    format!("no action leads to the state `{state}`{of}"),
+                );
+            }
         }
     }
 
@@ -1537,6 +1545,9 @@ judge:
         assert_eq!(codes(&[(rule, "{ on: tools/call, do: [ expire_session ] }")]), "transport-fits");
         assert_eq!(codes(&[(rule, "{ on: eof, do: [ { exit: 1 } ] }")]), "");
         assert_eq!(codes(&[(rule, "{ on: ping, nth: 0, do: [ drop ] }")]), "counts");
+        assert_eq!(codes(&[(rule, "{ on: ping, nth: { from: 3, to: 2 }, do: [ drop ] }")]), "counts");
+        assert_eq!(codes(&[(rule, "{ on: ping, state: open, do: [ drop ] }")]), "state");
+        assert_eq!(codes(&[(rule, "{ on: ping, state: start, do: [ { set_state: open } ] }")]), "");
         assert_eq!(codes(&[(rule, "{ on: ping, do: [] }")]), "no-actions");
     }
 
