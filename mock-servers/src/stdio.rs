@@ -7,11 +7,16 @@
 //! # The side channel
 //!
 //! JSON Lines over TCP on 127.0.0.1. The child's first line is a `Hello` with the token of its configuration; the
-//! harness answers with a `Welcome`; every further line is a `Report`. Whoever loses the channel is to end: a mock
+//! harness answers with a `Welcome`; every further line is a `Report`. A report of what is about to be written to stdout
+//! is in the channel before it is written, so that a client that kills its server hides nothing. Whoever loses the channel is to end: a mock
 //! whose harness has died kills itself, whatever its script says.
 
 mod child;
+mod descendant;
 mod host;
+mod launcher;
+mod reports;
+mod shell;
 
 use crate::script::ServerScript;
 use serde::{Deserialize, Serialize};
@@ -25,6 +30,8 @@ pub use host::{StdioMock, StdioSpec};
 const MOCK: &str = "__sparring-mock";
 /// The same for a mock's grandchild.
 const GRANDCHILD: &str = "__sparring-grandchild";
+/// The same for the process between a mock and a daemon.
+const DAEMON: &str = "__sparring-daemon";
 
 /// What a child reads to find out what it is.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,7 +52,7 @@ struct Config {
 struct Hello {
     token: String,
     pid: u32,
-    /// The incarnation of the mock whose grandchild this is.
+    /// The incarnation of the mock whose grandchild this is; a launcher's server counts as one.
     grandchild_of: Option<u32>,
 }
 

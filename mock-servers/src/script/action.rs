@@ -1,8 +1,13 @@
 //! Exceptions to the faithful behaviour: what to do.
 
-use super::{AnswerStyle, CutStream, JsonText, RawBody, ResourceScript, StatusAnswer, ToolScript, Until};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::{
+    AnswerStyle, CutStream, JsonText, RawBody, ResourceScript, SignalName, StatusAnswer, ToolScript, Until,
+};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 
 /// Something a server does. Those marked *answers* stand for the answer to the request at hand, so the faithful one is
 /// not given as well.
@@ -47,29 +52,69 @@ pub enum Action {
     /// Send `notifications/tools/list_changed`, `…/resources/…` or `…/prompts/…`.
     Announce(ListKind),
 
-    // ---- stdio ----
+    // ---- stdio: what is written ----
     /// Write this line to stdout, as it is.
     Stdout(String),
+    /// Write these bytes to stdout, as they are and without a newline of their own.
+    StdoutBytes(RawBytes),
+    /// Write this line to stdout many times, in one write.
+    RepeatStdout(RepeatedLine),
+    /// Write this text to stderr, as it is and without a newline of its own, blocking as a real server would.
+    Stderr(String),
     /// Write this many bytes of text lines to stderr, blocking as a real server would.
     StderrBytes(u64),
+
+    // ---- stdio: how the next message is written ----
     /// Write the next message in pieces of this many bytes, flushed one by one.
     SplitEvery(u32),
+    /// Write the next message in pieces that end after these bytes, counted from its start and ascending, flushed one
+    /// by one.
+    SplitAt(Vec<u32>),
+    /// Write the next message in pieces that end inside each character of more than one byte, flushed one by one.
+    SplitCharacters,
+    /// Write only this many bytes of the next message (at most all but its end of line). What comes after waits for
+    /// `write_rest`, later messages too.
+    CutAt(u32),
+    /// Write what `cut_at` has kept back.
+    WriteRest,
     /// Keep the next messages back and write them with the one after in a single write.
     MergeNext(u32),
     /// End the next message with `\r\n`.
     Crlf,
+    /// End the next message with `\r` alone.
+    CrOnly,
+    /// Write the next message without an end of line: what is written next continues its line.
+    NoNewline,
+    /// Write this many blank lines before the next message.
+    BlankLines(u32),
+    /// Write the next message over several lines, indented.
+    Pretty,
+    /// Write the next message with all characters beyond ASCII as `\u` escapes. It stays valid.
+    AsciiOnly,
+    /// Fill the line of the next message with spaces behind it, up to this many bytes, at most 64 MiB. It stays valid.
+    PadTo(u64),
     /// Put a byte order mark before the next message.
     ByteOrderMark,
     /// Put a byte that is not UTF-8 into the next message.
     InvalidUtf8,
+
+    // ---- stdio: the process ----
     /// Close stdout and go on running.
     CloseStdout,
+    /// Close stderr and go on running; what is written there later is lost.
+    CloseStderr,
+    /// Close stdin and go on running: the client's writes fail. What it had written and nobody has read is lost.
+    CloseStdin,
+    /// Stop reading stdin; a client's writes block when the pipe is full.
+    StopReading,
+    /// Read this many more bytes of stdin, counted from behind the line at hand, and then stop.
+    StopReadingAfter(u64),
+    /// Read stdin again.
+    ResumeReading,
     /// Exit with this code, at once.
     Exit(i32),
-    /// Die by this signal: `SIGKILL`, `SIGSEGV`, `SIGTERM`, `SIGABRT`.
-    Die(String),
-    /// Stop reading stdin.
-    StopReading,
+    /// Die by this signal: `SIGKILL`, `SIGSEGV`, `SIGTERM`, `SIGABRT`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGPIPE`…
+    Die(SignalName),
 
     // ---- HTTP ----
     /// Answer with this status. *Answers.*
@@ -113,6 +158,68 @@ impl Action {
                 | Self::Exit(_)
                 | Self::Die(_)
         )
+    }
+}
+
+/// A line, many times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RepeatedLine {
+    /// The line, as it is. `$n` in it stands for its number, from 1.
+    pub line: String,
+    /// How many times, at most 1,000,000.
+    pub times: u32,
+}
+
+/// Bytes that need not be text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawBytes(pub Vec<u8>);
+
+/// How bytes are spelled in a script.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "RawBytes")]
+enum SpelledBytes {
+    /// Hexadecimal digits, two for each byte; spaces are allowed between bytes.
+    Hex(String),
+    /// Base64, the standard alphabet, padded.
+    Base64(String),
+}
+
+impl<'de> Deserialize<'de> for RawBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = |what: &str| de::Error::custom(format!("not {what}"));
+        match SpelledBytes::deserialize(deserializer)? {
+            SpelledBytes::Hex(text) => {
+                let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+                if !digits.len().is_multiple_of(2) {
+                    return Err(wrong("hexadecimal: an odd number of digits"));
+                }
+                let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+                let bytes: Option<Vec<u8>> = digits
+                    .chunks(2)
+                    .map(|pair| pair.iter().all(u8::is_ascii_hexdigit).then(|| byte(pair)).flatten())
+                    .collect();
+                bytes.map(Self).ok_or_else(|| wrong("hexadecimal"))
+            }
+            SpelledBytes::Base64(text) => STANDARD.decode(text).map(Self).map_err(|_| wrong("base64")),
+        }
+    }
+}
+
+impl Serialize for RawBytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        SpelledBytes::Base64(STANDARD.encode(&self.0)).serialize(serializer)
+    }
+}
+
+impl JsonSchema for RawBytes {
+    fn schema_name() -> Cow<'static, str> {
+        "RawBytes".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        SpelledBytes::json_schema(generator)
     }
 }
 

@@ -1,0 +1,107 @@
+//! The child's end of the side channel.
+
+use super::{Config, Hello, Welcome};
+use crate::platform;
+use serde::Serialize;
+use sparring_wire::transcript::What;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+
+/// Enough for a thread that reads and calls nothing deep.
+pub(super) const STACK: usize = 256 << 10;
+
+/// Reports beyond this many bytes are not gathered any further before they are written.
+const BLOCK: usize = 64 << 10;
+
+/// What a child reports with; all threads share it. Reports are written by the thread that has something to report:
+/// handing them to another thread would cost more than the write does.
+pub(super) struct Reports(Mutex<Gathered>);
+
+struct Gathered {
+    to: TcpStream,
+    bytes: Vec<u8>,
+}
+
+/// [`super::Report`], borrowed.
+#[derive(Serialize)]
+struct Report<'a> {
+    at: u64,
+    what: &'a What,
+}
+
+impl Reports {
+    fn new(to: TcpStream) -> Self {
+        Self(Mutex::new(Gathered { to, bytes: Vec::new() }))
+    }
+
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a report down, to be written with the next [`flush`](Self::flush).
+    pub(super) fn add(&self, what: &What) {
+        let mut gathered = self.gathered();
+        let at = platform::monotonic_us();
+        if serde_json::to_writer(&mut gathered.bytes, &Report { at, what }).is_ok() {
+            gathered.bytes.push(b'\n');
+        }
+        if gathered.bytes.len() > BLOCK {
+            gathered.write();
+        }
+    }
+
+    /// Writes all that was taken down. When this returns the harness can read it, whatever happens to this process.
+    pub(super) fn flush(&self) {
+        self.gathered().write();
+    }
+
+    /// Reports something at once.
+    pub(super) fn send(&self, what: &What) {
+        self.add(what);
+        self.flush();
+    }
+}
+
+impl Gathered {
+    fn write(&mut self) {
+        if self.bytes.is_empty() {
+            return;
+        }
+        if self.to.write_all(&self.bytes).is_err() {
+            platform::end_at_once();
+        }
+        self.bytes.clear();
+        // One long line must not be paid for ever after.
+        self.bytes.shrink_to(BLOCK);
+    }
+}
+
+/// Connects, says hello and waits for the welcome. From then on this process ends as soon as the side channel does.
+/// `of` is the incarnation that this process belongs to, if it is not one of its own.
+pub(super) fn connect(config: &Config, of: Option<u32>) -> io::Result<(Reports, u32)> {
+    let ip = config.address.ip();
+    if ip != Ipv4Addr::LOCALHOST {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the side channel is not on loopback"));
+    }
+    let mut writer = TcpStream::connect(SocketAddr::new(ip, config.address.port()))?;
+    writer.set_nodelay(true)?;
+    let hello = Hello { token: config.token.clone(), pid: std::process::id(), grandchild_of: of };
+    let mut line = serde_json::to_vec(&hello)?;
+    line.push(b'\n');
+    writer.write_all(&line)?;
+    let mut reader = BufReader::with_capacity(256, writer.try_clone()?);
+    let mut answer = String::new();
+    reader.read_line(&mut answer)?;
+    let welcome: Welcome = serde_json::from_str(&answer)?;
+    Builder::new().name("harness".into()).stack_size(STACK).spawn(move || {
+        let mut line = String::new();
+        // Nothing is ever sent; whatever comes is no sign of life either.
+        while matches!(reader.read_line(&mut line), Ok(1..)) {
+            line.clear();
+        }
+        platform::end_at_once();
+    })?;
+    Ok((Reports::new(writer), welcome.incarnation))
+}
