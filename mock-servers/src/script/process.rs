@@ -29,14 +29,15 @@ pub struct ProcessScript {
     pub grandchild: bool,
     /// Start these child processes at the start, in this order, and report their process ids.
     pub descendants: Vec<Descendant>,
-    /// The process that the client starts is not the server but a launcher whose child the server is.
+    /// The process that the client starts is not the server but a launcher whose child the server is. Refused by `serve
+    /// stdio`, where the client starts the server itself.
     pub launcher: Option<Launcher>,
     /// Let this much time pass before reading or writing anything, in milliseconds.
     pub start_delay_ms: u64,
     /// Die by count, whatever the client does. The first that is due is taken.
     pub deaths: Vec<Death>,
     /// Hold a lock for as long as the process lives. A second process of this server that finds it taken says so on
-    /// stderr and exits with 1, without reading anything.
+    /// stderr and exits with 1, without reading anything. Refused by `serve stdio`.
     pub single_instance: bool,
 }
 

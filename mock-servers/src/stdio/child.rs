@@ -1,9 +1,8 @@
 //! What a process of the mock is: told by its arguments, before anything else happens.
 
-use super::descendant::{self, Position};
-use super::shell::Shell;
-use super::{Config, DAEMON, GRANDCHILD, MOCK, launcher, reports};
-use crate::core::ServerCore;
+use super::descendant::{self, Plan};
+use super::shell::{Setting, Shell};
+use super::{Asked, Config, DAEMON, GRANDCHILD, MOCK, Reporter, launcher, reports};
 use crate::platform;
 use crate::script::LauncherPlace;
 use sparring_wire::transcript::{Process, What};
@@ -11,6 +10,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::Builder;
 
 /// Exit code when the mock could not start; what went wrong stands on stderr.
 pub(super) const CANNOT_START: u8 = 70;
@@ -39,17 +40,12 @@ fn run(kind: &str, path: &Path, mut words: impl Iterator<Item = String>) -> io::
     if kind == MOCK {
         return mock(path, words.next().and_then(|n| n.parse().ok()));
     }
-    let position = Position::read(words).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, "the arguments say not which process this is")
-    })?;
-    if kind == DAEMON {
-        descendant::in_between(path, position)
-    } else {
-        descendant::run(path, position, &load(path)?)
-    }
+    let unclear = "the arguments don't say which process this is";
+    let plan = Plan::read(path, words).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, unclear))?;
+    if kind == DAEMON { descendant::in_between(plan) } else { descendant::run(plan) }
 }
 
-fn load(path: &Path) -> io::Result<Config> {
+pub(super) fn load(path: &Path) -> io::Result<Config> {
     let text = std::fs::read(path)?;
     serde_json::from_slice(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
@@ -68,14 +64,32 @@ fn mock(path: &Path, launched: Option<u32>) -> io::Result<ExitCode> {
         Some(launcher) if launcher.place == LauncherPlace::Session => platform::lead_a_session()?,
         _ => {}
     }
-    let (reports, incarnation) = reports::connect(&config, launched)?;
-    reports.add(&match launched {
+    let (asked, wanted) = channel::<Asked>();
+    let (reports, incarnation) = reports::connect(&config, launched, Some(asked))?;
+    let reports = Arc::new(reports);
+    let started = match launched {
         Some(_) => What::GrandchildStarted { pid: process.pid },
         None => What::ProcessStarted(process),
-    });
+    };
+    reports.report(platform::monotonic_us(), started);
     let _lock = if config.script.process.single_instance { lock(path, &reports)? } else { None };
-    let core = ServerCore::stdio(Arc::new(config.script), config.revision, incarnation, config.seed);
-    Shell::run(core, reports, config.quiet, path, incarnation, signals)
+    let setting = Setting {
+        script: config.script,
+        revision: config.revision,
+        incarnation,
+        seed: config.seed,
+        quiet: config.quiet,
+        config: Some(path.to_owned()),
+    };
+    let shell = Shell::start(setting, Arc::clone(&reports) as Arc<dyn Reporter>, signals)?;
+    let handle = Arc::clone(&shell);
+    Builder::new().name("control".into()).stack_size(reports::STACK).spawn(move || {
+        while let Ok(Asked { id, control }) = wanted.recv() {
+            handle.control(control);
+            reports.done(id);
+        }
+    })?;
+    shell.run()
 }
 
 /// Takes the lock that only one process of the server can have, or ends this one.
@@ -85,16 +99,17 @@ fn lock(path: &Path, reports: &reports::Reports) -> io::Result<Option<std::fs::F
         Ok(()) => Ok(Some(file)),
         Err(std::fs::TryLockError::WouldBlock) => {
             let text = b"another instance of this server is running\n";
+            reports.send(What::Stderr { bytes: text.len() as u64 });
             let _ = platform::write_stderr(text);
-            reports.add(&What::Stderr { bytes: text.len() as u64 });
-            reports.send(&What::ProcessExiting { code: Some(1), signal: None });
+            reports.send(What::ProcessExiting { code: Some(1), signal: None });
             std::process::exit(1)
         }
         Err(std::fs::TryLockError::Error(error)) => Err(error),
     }
 }
 
-fn describe() -> Process {
+/// This process as it finds itself. To be called before [`platform::Signals::block`].
+pub(super) fn describe() -> Process {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let signals = platform::inherited_signals();
     Process {

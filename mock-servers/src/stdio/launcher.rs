@@ -18,9 +18,9 @@ pub(super) fn run(
     signals: platform::Signals,
     process: sparring_wire::transcript::Process,
 ) -> io::Result<ExitCode> {
-    let (reports, incarnation) = reports::connect(config, None)?;
+    let (reports, incarnation) = reports::connect(config, None, None)?;
     let reports = Arc::new(reports);
-    reports.send(&What::ProcessStarted(process));
+    reports.send(What::ProcessStarted(process));
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(MOCK).arg(path).arg(incarnation.to_string());
     if launcher.pipes == LauncherPipes::Relayed {
@@ -34,10 +34,10 @@ pub(super) fn run(
     let handle = Arc::clone(&reports);
     Builder::new().name("signals".into()).stack_size(reports::STACK).spawn(move || {
         while let Ok(name) = signals.wait() {
-            handle.send(&What::SignalReceived { signal: name.to_owned() });
+            handle.send(What::SignalReceived { signal: name.to_owned() });
             match launcher.signals {
                 LauncherSignals::Die => {
-                    handle.send(&What::ProcessExiting { code: None, signal: Some(name.to_owned()) });
+                    handle.send(What::ProcessExiting { code: None, signal: Some(name.to_owned()) });
                     platform::die(name);
                 }
                 LauncherSignals::Forward => platform::send_signal(pid, name),
@@ -58,7 +58,7 @@ pub(super) fn run(
         let _ = copying.join();
     }
     let code = status.code().unwrap_or_else(|| 128 + platform::signal_of(status).unwrap_or_default());
-    reports.send(&What::ProcessExiting { code: Some(code), signal: None });
+    reports.send(What::ProcessExiting { code: Some(code), signal: None });
     std::process::exit(code)
 }
 

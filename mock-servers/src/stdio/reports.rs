@@ -1,11 +1,12 @@
 //! The child's end of the side channel.
 
-use super::{Config, Hello, Welcome};
+use super::{Asked, Config, Done, Hello, Reporter, Welcome};
 use crate::platform;
 use serde::Serialize;
 use sparring_wire::transcript::What;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
@@ -32,39 +33,50 @@ struct Report<'a> {
 }
 
 impl Reports {
-    fn new(to: TcpStream) -> Self {
-        Self(Mutex::new(Gathered { to, bytes: Vec::new() }))
-    }
-
     fn gathered(&self) -> MutexGuard<'_, Gathered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a report down, to be written with the next [`flush`](Self::flush).
-    pub(super) fn add(&self, what: &What) {
+    /// Reports something at once.
+    pub(super) fn send(&self, what: What) {
+        self.report(platform::monotonic_us(), what);
+        self.flush();
+    }
+
+    /// Says that something was done that the harness had asked for.
+    pub(super) fn done(&self, id: u64) {
         let mut gathered = self.gathered();
-        let at = platform::monotonic_us();
-        if serde_json::to_writer(&mut gathered.bytes, &Report { at, what }).is_ok() {
-            gathered.bytes.push(b'\n');
-        }
+        gathered.line(&Done { done: id });
+        gathered.write();
+    }
+}
+
+impl Reporter for Reports {
+    fn report(&self, at: u64, what: What) {
+        let mut gathered = self.gathered();
+        gathered.line(&Report { at, what: &what });
         if gathered.bytes.len() > BLOCK {
             gathered.write();
         }
     }
 
-    /// Writes all that was taken down. When this returns the harness can read it, whatever happens to this process.
-    pub(super) fn flush(&self) {
+    /// When this returns the harness can read what was reported, whatever happens to this process.
+    fn flush(&self) {
         self.gathered().write();
     }
 
-    /// Reports something at once.
-    pub(super) fn send(&self, what: &What) {
-        self.add(what);
+    fn settle(&self) {
         self.flush();
     }
 }
 
 impl Gathered {
+    fn line(&mut self, value: &impl Serialize) {
+        if serde_json::to_writer(&mut self.bytes, value).is_ok() {
+            self.bytes.push(b'\n');
+        }
+    }
+
     fn write(&mut self) {
         if self.bytes.is_empty() {
             return;
@@ -78,9 +90,14 @@ impl Gathered {
     }
 }
 
-/// Connects, says hello and waits for the welcome. From then on this process ends as soon as the side channel does.
-/// `of` is the incarnation that this process belongs to, if it is not one of its own.
-pub(super) fn connect(config: &Config, of: Option<u32>) -> io::Result<(Reports, u32)> {
+/// Connects, says hello and waits for the welcome. From then on this process ends as soon as the side channel does, and
+/// what the harness asks for goes to `asked`. `of` is the incarnation that this process belongs to, if it is not one of
+/// its own.
+pub(super) fn connect(
+    config: &Config,
+    of: Option<u32>,
+    asked: Option<Sender<Asked>>,
+) -> io::Result<(Reports, u32)> {
     let ip = config.address.ip();
     if ip != Ipv4Addr::LOCALHOST {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the side channel is not on loopback"));
@@ -97,11 +114,13 @@ pub(super) fn connect(config: &Config, of: Option<u32>) -> io::Result<(Reports, 
     let welcome: Welcome = serde_json::from_str(&answer)?;
     Builder::new().name("harness".into()).stack_size(STACK).spawn(move || {
         let mut line = String::new();
-        // Nothing is ever sent; whatever comes is no sign of life either.
         while matches!(reader.read_line(&mut line), Ok(1..)) {
+            if let (Some(asked), Ok(wanted)) = (&asked, serde_json::from_str(&line)) {
+                let _ = asked.send(wanted);
+            }
             line.clear();
         }
         platform::end_at_once();
     })?;
-    Ok((Reports::new(writer), welcome.incarnation))
+    Ok((Reports(Mutex::new(Gathered { to: writer, bytes: Vec::new() })), welcome.incarnation))
 }

@@ -4,19 +4,19 @@
 //! All but the last share the core behind a mutex and carry out its effects while they hold it, so that effects keep
 //! their order.
 
-use super::MAX_LINE;
 use super::child::{CANNOT_START, CHUNK};
-use super::descendant::{self, Position};
-use super::reports::{Reports, STACK};
-use crate::core::{Effect, Input, ServerCore};
+use super::descendant::Plan;
+use super::reports::STACK;
+use super::{MAX_LINE, Reporter};
+use crate::core::{Control, Effect, Input, ServerCore};
 use crate::platform;
-use crate::script::Descendant;
+use crate::script::{Descendant, ServerScript};
+use sparring_wire::Revision;
 use sparring_wire::framing::Lines;
 use sparring_wire::transcript::{Party, What};
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -24,7 +24,19 @@ use std::time::{Duration, Instant};
 /// How long the reader may take to fetch one piece of a message before the next is written all the same.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// A server's process.
+/// What a process of a stdio server is.
+pub(super) struct Setting {
+    pub(super) script: ServerScript,
+    pub(super) revision: Revision,
+    /// Which process of the server it is, from 1.
+    pub(super) incarnation: u32,
+    pub(super) seed: u64,
+    pub(super) quiet: bool,
+    /// Where descendants find the side channel. One that has none ends by itself after a while.
+    pub(super) config: Option<PathBuf>,
+}
+
+/// The core with all that a process has around it.
 pub(super) struct Shell {
     state: Mutex<State>,
     /// A timer was set.
@@ -32,10 +44,10 @@ pub(super) struct Shell {
     /// Reading may go on, or has ended.
     reading_changed: Condvar,
     started: Instant,
-    reports: Reports,
+    reports: Arc<dyn Reporter>,
     quiet: bool,
     incarnation: u32,
-    config: PathBuf,
+    config: Option<PathBuf>,
     descendants: Vec<Descendant>,
     /// Wakes a reader that waits for the client, when the script closes stdin. Not in quiet mode, where the wait would
     /// cost a call for each message; stdin is then closed with the next one.
@@ -61,32 +73,33 @@ enum Reading {
 }
 
 impl Shell {
-    /// Runs the server to its end.
-    pub(super) fn run(
-        core: ServerCore,
-        reports: Reports,
-        quiet: bool,
-        config: &Path,
-        incarnation: u32,
+    /// Starts the threads for signals and timers. `signals` have been blocked before any thread was started.
+    pub(super) fn start(
+        setting: Setting,
+        reports: Arc<dyn Reporter>,
         signals: platform::Signals,
-    ) -> io::Result<ExitCode> {
+    ) -> io::Result<Arc<Self>> {
+        let descendants = setting.script.process.all_descendants().collect();
+        let core =
+            ServerCore::stdio(Arc::new(setting.script), setting.revision, setting.incarnation, setting.seed);
         let endings = platform::Signals::NAMES.map(|name| (name, core.unscripted_ending(name)));
         let shell = Arc::new(Self {
+            state: Mutex::new(State { core, timers: BTreeSet::new(), reading: Reading::No }),
             timer_set: Condvar::new(),
             reading_changed: Condvar::new(),
             started: Instant::now(),
             reports,
-            quiet,
-            incarnation,
-            config: config.to_owned(),
-            descendants: core.script().process.all_descendants().collect(),
-            waker: if quiet { None } else { Some(platform::Waker::new()?) },
-            state: Mutex::new(State { core, timers: BTreeSet::new(), reading: Reading::No }),
+            quiet: setting.quiet,
+            incarnation: setting.incarnation,
+            config: setting.config,
+            descendants,
+            waker: if setting.quiet { None } else { Some(platform::Waker::new()?) },
         });
         let handle = Arc::clone(&shell);
         Builder::new().name("signals".into()).stack_size(STACK).spawn(move || {
             while let Ok(name) = signals.wait() {
-                handle.reports.send(&What::SignalReceived { signal: name.to_owned() });
+                handle.report(What::SignalReceived { signal: name.to_owned() });
+                handle.reports.settle();
                 // The core may be stuck in a write that the client never reads.
                 match endings.iter().find(|(own, _)| *own == name).and_then(|(_, ending)| *ending) {
                     Some((code, after)) => handle.end_later(code, after),
@@ -96,12 +109,26 @@ impl Shell {
         })?;
         let handle = Arc::clone(&shell);
         Builder::new().name("timers".into()).stack_size(STACK).spawn(move || handle.keep_time())?;
-        shell.input(Input::Start);
-        shell.read_stdin();
+        Ok(shell)
+    }
+
+    /// Is the server, until its process ends.
+    pub(super) fn run(&self) -> ! {
+        self.input(Input::Start);
+        self.read_stdin();
         // The end of stdin did not end the process: it lives until something else does.
         loop {
             std::thread::park();
         }
+    }
+
+    /// Runs actions that nobody's rule asked for. May be held up by a client that does not read.
+    pub(super) fn control(&self, control: Control) {
+        self.input(Input::Control(control));
+    }
+
+    pub(super) fn report(&self, what: What) {
+        self.reports.report(platform::monotonic_us(), what);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -117,13 +144,13 @@ impl Shell {
         for effect in effects {
             self.carry_out(state, effect);
         }
-        self.reports.flush();
+        self.reports.settle();
     }
 
     fn carry_out(&self, state: &mut State, effect: Effect) {
         match effect {
             Effect::Observe(What::Line(_)) if self.quiet => {}
-            Effect::Observe(what) => self.reports.add(&what),
+            Effect::Observe(what) => self.report(what),
             Effect::Timer { id, after } => {
                 state.timers.insert((self.started.elapsed() + after, id));
                 self.timer_set.notify_all();
@@ -140,9 +167,11 @@ impl Shell {
             }
             Effect::Write(bytes) => {
                 // Any word may make the client kill this process at once. Then the harness has to know it already.
-                self.reports.flush();
+                if !self.quiet {
+                    self.reports.flush();
+                }
                 if platform::write_stdout(&bytes).is_err() && state.core.stdout_lost() {
-                    self.reports.add(&What::StdoutClosed { by: Party::Client });
+                    self.report(What::StdoutClosed { by: Party::Client });
                 }
             }
             Effect::Pause(time) => {
@@ -166,14 +195,18 @@ impl Shell {
             }
             Effect::StartDescendant(index) => {
                 if let Some(descendant) = self.descendants.get(index) {
-                    let left = descendant.processes();
-                    let position = Position { incarnation: self.incarnation, index, left };
-                    self.reports.add(&descendant::start(descendant, &self.config, position));
+                    let plan = Plan {
+                        config: self.config.clone(),
+                        incarnation: self.incarnation,
+                        left: descendant.processes(),
+                        descendant: descendant.clone(),
+                    };
+                    self.report(plan.start());
                 }
             }
             Effect::Exit(code) => self.exit(code),
             Effect::Die(signal) => {
-                self.reports.flush();
+                self.reports.ending();
                 platform::die(&signal);
             }
             // Of HTTP.
@@ -192,8 +225,8 @@ impl Shell {
         }
     }
 
-    fn exit(&self, code: i32) -> ! {
-        self.reports.flush();
+    pub(super) fn exit(&self, code: i32) -> ! {
+        self.reports.ending();
         std::process::exit(code)
     }
 
@@ -202,7 +235,7 @@ impl Shell {
         let handle = Arc::clone(self);
         let end = move |after: Duration| -> () {
             std::thread::sleep(after);
-            handle.reports.add(&What::ProcessExiting { code: Some(code), signal: None });
+            handle.report(What::ProcessExiting { code: Some(code), signal: None });
             handle.exit(code)
         };
         if after.is_zero() {
@@ -289,7 +322,7 @@ impl Shell {
                     Ok(Some(line)) => self.feed(&mut state, Input::Line(line)),
                     Ok(None) => {}
                     Err(error) => {
-                        self.reports.add(&What::HarnessError { message: format!("stdin: {error}") });
+                        self.report(What::HarnessError { message: format!("stdin: {error}") });
                         self.exit(i32::from(CANNOT_START));
                     }
                 }
