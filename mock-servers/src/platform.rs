@@ -10,9 +10,17 @@ pub(crate) struct SignalState {
     pub(crate) ignored: Vec<String>,
 }
 
+/// The harness's end of a side channel, whatever carries it.
+pub(crate) trait Channel: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
+
+impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Channel for T {}
+
+/// The child's end: to read from and to write to.
+pub(crate) type Ends = (Box<dyn std::io::Read + Send>, Box<dyn std::io::Write + Send>);
+
 #[cfg(unix)]
 mod imp {
-    use super::SignalState;
+    use super::{Channel, Ends, SignalState};
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use nix::sys::resource::{Resource, setrlimit};
     use nix::sys::signal::{self, SigSet, Signal};
@@ -21,10 +29,31 @@ mod imp {
     use nix::unistd::{self, Pid};
     use std::io::{self, Write};
     use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::path::Path;
     use std::process::{Command, ExitStatus};
     use std::str::FromStr;
     use std::time::{Duration, Instant};
+
+    /// A socket of the file system to which children connect.
+    pub(crate) struct Socket(tokio::net::UnixListener);
+
+    impl Socket {
+        /// Listens at this path, unless it is too long for a socket. Needs a running tokio runtime.
+        pub(crate) fn bind(path: &Path) -> Option<Self> {
+            tokio::net::UnixListener::bind(path).ok().map(Self)
+        }
+
+        pub(crate) async fn accept(&self) -> io::Result<Box<dyn Channel>> {
+            Ok(Box::new(self.0.accept().await?.0))
+        }
+    }
+
+    pub(crate) fn connect_to_socket(path: &Path) -> io::Result<Ends> {
+        let stream = UnixStream::connect(path)?;
+        Ok((Box::new(stream.try_clone()?), Box::new(stream)))
+    }
 
     pub(crate) fn monotonic_us() -> u64 {
         let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return 0 };
@@ -282,11 +311,28 @@ mod imp {
 
 #[cfg(not(unix))]
 mod imp {
-    use super::SignalState;
+    use super::{Channel, Ends, SignalState};
     use std::io::{self, Read, Write};
+    use std::path::Path;
     use std::process::{Command, ExitStatus};
     use std::sync::OnceLock;
     use std::time::Instant;
+
+    pub(crate) struct Socket;
+
+    impl Socket {
+        pub(crate) fn bind(_: &Path) -> Option<Self> {
+            None
+        }
+
+        pub(crate) async fn accept(&self) -> io::Result<Box<dyn Channel>> {
+            std::future::pending().await
+        }
+    }
+
+    pub(crate) fn connect_to_socket(_: &Path) -> io::Result<Ends> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     pub(crate) fn monotonic_us() -> u64 {
         static START: OnceLock<Instant> = OnceLock::new();

@@ -7,7 +7,7 @@
 //!
 //! # The side channel
 //!
-//! JSON Lines over TCP on 127.0.0.1. The child's first line is a `Hello` with the token of its configuration; the
+//! JSON Lines over a socket in the file system, which costs least, or else over TCP on 127.0.0.1. The child's first line is a `Hello` with the token of its configuration; the
 //! harness answers with a `Welcome`; every further line of the child's is a `Report`, or the `Done` that answers an
 //! `Asked` of the harness's. A report of what is about to be written to stdout is in the channel before it is written,
 //! so that a client that kills its server hides nothing. Whoever loses the channel is to end: a mock whose harness has
@@ -44,6 +44,8 @@ const DAEMON: &str = "__sparring-daemon";
 struct Config {
     /// The harness's end of the side channel.
     address: std::net::SocketAddr,
+    /// The same as a socket beside this configuration, where there can be one.
+    socket: Option<std::path::PathBuf>,
     token: String,
     revision: Revision,
     seed: u64,

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         held_answers_come_late_and_in_pieces,
         strangers_are_not_listened_to,
         a_mock_that_can_not_start_says_so,
+        loopback_does_where_the_socket_can_not_be_reached,
         each_signal_can_end_it,
         ends_take_their_time_and_their_code,
         a_deaf_process_needs_sigkill,
@@ -657,6 +658,18 @@ async fn a_mock_that_can_not_start_says_so() {
     assert_eq!(output.status.code(), Some(70));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("sparring mock server: "));
     assert_eq!(fixture.end().await, [0_u32; 0]);
+}
+
+async fn loopback_does_where_the_socket_can_not_be_reached() {
+    let fixture = fixture(json!({}));
+    let config: Value = serde_json::from_slice(&std::fs::read(&fixture.mock.command()[2]).unwrap()).unwrap();
+    std::fs::remove_file(config["socket"].as_str().unwrap()).unwrap();
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    assert_eq!(client.close().await.code(), Some(0));
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    assert!(log.whats().contains(&What::StdinClosed));
 }
 
 async fn each_signal_can_end_it() {

@@ -1,7 +1,5 @@
 //! The examples about stdio do what they say.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
-
 use serde_json::{Value, json};
 use sparring_mock_servers::core::{Effect, Input, ServerCore};
 use sparring_wire::Revision;

@@ -19,6 +19,8 @@ pub(super) const END_TIMER: u64 = u64::MAX;
 pub(super) struct StdioState {
     pub(super) initialized: bool,
     pub(super) output: Output,
+    /// Lines are not reported.
+    quiet: bool,
     batches: BTreeMap<u64, Batch>,
     next_batch: u64,
     /// Messages read and written so far, for deaths by count.
@@ -38,18 +40,26 @@ struct Batch {
 }
 
 impl ServerCore {
+    /// From now on lines are not reported: for measurements, where nobody looks at them.
+    pub const fn be_quiet(&mut self) {
+        self.stdio.quiet = true;
+    }
+
     pub(super) fn line(&mut self, line: &Line) {
-        let (text, invalid_utf8) = line.text();
-        self.observe(What::Line(LineSeen {
-            direction: Direction::Received,
-            text: text.clone(),
-            invalid_utf8,
-            carriage_return: line.carriage_return,
-            unterminated: !line.terminated,
-            scripted_fault: false,
-        }));
+        let blank = std::str::from_utf8(&line.bytes).is_ok_and(|text| text.trim().is_empty());
+        if !self.stdio.quiet {
+            let (text, invalid_utf8) = line.text();
+            self.observe(What::Line(LineSeen {
+                direction: Direction::Received,
+                text,
+                invalid_utf8,
+                carriage_return: line.carriage_return,
+                unterminated: !line.terminated,
+                scripted_fault: false,
+            }));
+        }
         // A blank line is no message; servers skip it.
-        if text.trim().is_empty() {
+        if blank {
             return;
         }
         self.stdio.received = self.stdio.received.saturating_add(1);

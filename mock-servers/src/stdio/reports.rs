@@ -21,7 +21,7 @@ const BLOCK: usize = 64 << 10;
 pub(super) struct Reports(Mutex<Gathered>);
 
 struct Gathered {
-    to: TcpStream,
+    to: Box<dyn Write + Send>,
     bytes: Vec<u8>,
 }
 
@@ -98,17 +98,12 @@ pub(super) fn connect(
     of: Option<u32>,
     asked: Option<Sender<Asked>>,
 ) -> io::Result<(Reports, u32)> {
-    let ip = config.address.ip();
-    if ip != Ipv4Addr::LOCALHOST {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the side channel is not on loopback"));
-    }
-    let mut writer = TcpStream::connect(SocketAddr::new(ip, config.address.port()))?;
-    writer.set_nodelay(true)?;
+    let (reader, mut writer) = reach(config)?;
     let hello = Hello { token: config.token.clone(), pid: std::process::id(), grandchild_of: of };
     let mut line = serde_json::to_vec(&hello)?;
     line.push(b'\n');
     writer.write_all(&line)?;
-    let mut reader = BufReader::with_capacity(256, writer.try_clone()?);
+    let mut reader = BufReader::with_capacity(256, reader);
     let mut answer = String::new();
     reader.read_line(&mut answer)?;
     let welcome: Welcome = serde_json::from_str(&answer)?;
@@ -123,4 +118,18 @@ pub(super) fn connect(
         platform::end_at_once();
     })?;
     Ok((Reports(Mutex::new(Gathered { to: writer, bytes: Vec::new() })), welcome.incarnation))
+}
+
+/// The way to the harness: the socket, or TCP where there is none or something keeps the client from it.
+fn reach(config: &Config) -> io::Result<platform::Ends> {
+    if let Some(Ok(ends)) = config.socket.as_deref().map(platform::connect_to_socket) {
+        return Ok(ends);
+    }
+    let ip = config.address.ip();
+    if ip != Ipv4Addr::LOCALHOST {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the side channel is not on loopback"));
+    }
+    let stream = TcpStream::connect(SocketAddr::new(ip, config.address.port()))?;
+    stream.set_nodelay(true)?;
+    Ok((Box::new(stream.try_clone()?), Box::new(stream)))
 }

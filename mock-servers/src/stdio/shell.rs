@@ -80,8 +80,11 @@ impl Shell {
         signals: platform::Signals,
     ) -> io::Result<Arc<Self>> {
         let descendants = setting.script.process.all_descendants().collect();
-        let core =
+        let mut core =
             ServerCore::stdio(Arc::new(setting.script), setting.revision, setting.incarnation, setting.seed);
+        if setting.quiet {
+            core.be_quiet();
+        }
         let endings = platform::Signals::NAMES.map(|name| (name, core.unscripted_ending(name)));
         let shell = Arc::new(Self {
             state: Mutex::new(State { core, timers: BTreeSet::new(), reading: Reading::No }),
@@ -149,7 +152,6 @@ impl Shell {
 
     fn carry_out(&self, state: &mut State, effect: Effect) {
         match effect {
-            Effect::Observe(What::Line(_)) if self.quiet => {}
             Effect::Observe(what) => self.report(what),
             Effect::Timer { id, after } => {
                 state.timers.insert((self.started.elapsed() + after, id));

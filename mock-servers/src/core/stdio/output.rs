@@ -195,6 +195,9 @@ impl ServerCore {
 
     /// Reports lines that go out. `fault` says whether they are wrong on purpose; without it each is looked at.
     fn sent(&mut self, bytes: &[u8], fault: Option<bool>) {
+        if self.stdio.quiet {
+            return;
+        }
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let continued = !self.stdio.output.open_line.is_empty();
             let mut line = std::mem::take(&mut self.stdio.output.open_line);
