@@ -100,12 +100,20 @@ impl Shell {
         });
         let handle = Arc::clone(&shell);
         Builder::new().name("signals".into()).stack_size(STACK).spawn(move || {
+            let mut end: Option<Instant> = None;
             while let Ok(name) = signals.wait() {
                 handle.report(What::SignalReceived { signal: name.to_owned() });
                 handle.reports.settle();
                 // The core may be stuck in a write that the client never reads.
                 match endings.iter().find(|(own, _)| *own == name).and_then(|(_, ending)| *ending) {
-                    Some((code, after)) => handle.end_later(code, after),
+                    Some((code, after)) => {
+                        // A signal that is repeated does not put the end off, nor does it cost another thread.
+                        let due = Instant::now() + after;
+                        if end.is_none_or(|end| due < end) {
+                            end = Some(due);
+                            handle.end_later(code, after);
+                        }
+                    }
                     None => handle.input(Input::Signal(name)),
                 }
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const PIECE_GAP: Duration = Duration::from_millis(1);
 
 /// What is kept back, filled up or repeated grows no further than this, in bytes: beyond it, it is written.
-const LIMIT: usize = 64 << 20;
+const LIMIT: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
 /// The way to stdout.
 #[derive(Debug, Default)]
@@ -20,12 +20,30 @@ pub(in super::super) struct Output {
     pub(in super::super) closed: bool,
     next: Presentation,
     /// Messages to be written with the next one.
-    kept_back: Vec<u8>,
+    kept_back: Vec<Part>,
     keep_back: u32,
-    /// The rest of a message that was cut, and the messages behind it, each with whether it is wrong on purpose.
-    rest: Option<Vec<(Vec<u8>, bool)>>,
+    /// The rest of a message that was cut, and the messages behind it.
+    rest: Option<Vec<Part>>,
     /// What was written since the last newline: what comes next continues this line.
     open_line: Vec<u8>,
+}
+
+/// Bytes to write.
+#[derive(Debug)]
+struct Part {
+    bytes: Vec<u8>,
+    /// Whether it is wrong on purpose; without that each line is looked at.
+    fault: Option<bool>,
+}
+
+impl Part {
+    const fn new(bytes: Vec<u8>, fault: bool) -> Self {
+        Self { bytes, fault: Some(fault) }
+    }
+}
+
+fn size(parts: &[Part]) -> usize {
+    parts.iter().map(|part| part.bytes.len()).sum()
 }
 
 /// How the next message is written.
@@ -106,45 +124,47 @@ impl ServerCore {
         let style = std::mem::take(&mut self.stdio.output.next);
         let mut bytes = style.render(&out.text);
         let fault = out.fault || style.byte_order_mark || style.invalid_utf8 || style.pretty;
-        if let Some(rest) = &mut self.stdio.output.rest {
-            rest.push((bytes, fault));
-            if rest.iter().map(|(bytes, _)| bytes.len()).sum::<usize>() > LIMIT {
+        let output = &mut self.stdio.output;
+        if let Some(rest) = &mut output.rest {
+            rest.push(Part::new(bytes, fault));
+            if size(rest) > LIMIT {
                 self.write_rest();
             }
             return true;
         }
+        let mut parts = std::mem::take(&mut output.kept_back);
         if style.blank_lines > 0 {
-            let blank = vec![b'\n'; style.blank_lines.min(1_000_000) as usize];
-            self.sent(&blank, Some(true));
-            self.stdio.output.kept_back.extend_from_slice(&blank);
+            parts.push(Part::new(vec![b'\n'; style.blank_lines.min(1_000_000) as usize], true));
         }
         if let Some(offset) = style.cut_at {
             let most = bytes.len() - style.line_end.bytes().len();
             let rest = bytes.split_off(usize::try_from(offset).unwrap_or(usize::MAX).min(most));
-            self.sent(&bytes, Some(fault));
-            self.stdio.output.rest = Some(vec![(rest, fault)]);
-            self.write_all(bytes, &style.split);
-            return true;
+            // Something may break into the line meanwhile, so the rest is looked at.
+            output.rest = Some(vec![Part { bytes: rest, fault: fault.then_some(true) }]);
         }
-        self.sent(&bytes, Some(fault));
-        let output = &mut self.stdio.output;
-        if output.keep_back > 0 && output.kept_back.len() < LIMIT {
+        parts.push(Part::new(bytes, fault));
+        if output.keep_back > 0 && output.rest.is_none() && size(&parts) < LIMIT {
             output.keep_back -= 1;
-            output.kept_back.append(&mut bytes);
-            return true;
+            output.kept_back = parts;
+        } else {
+            self.write_parts(parts, &style.split);
         }
-        self.write_all(bytes, &style.split);
         true
     }
 
-    /// Writes what was kept back and these bytes, in one write or in pieces.
-    fn write_all(&mut self, mut bytes: Vec<u8>, split: &Split) {
-        let kept = std::mem::take(&mut self.stdio.output.kept_back);
-        let before = kept.len();
-        if before > 0 {
-            let message = std::mem::replace(&mut bytes, kept);
-            bytes.extend_from_slice(&message);
+    /// Writes this, in one write or in pieces. `split` is about the last part.
+    fn write_parts(&mut self, mut parts: Vec<Part>, split: &Split) {
+        for part in &parts {
+            self.sent(&part.bytes, part.fault);
         }
+        let Some(last) = parts.pop() else { return };
+        let before = size(&parts);
+        let bytes = if parts.is_empty() {
+            last.bytes
+        } else {
+            parts.push(last);
+            parts.into_iter().flat_map(|part| part.bytes).collect()
+        };
         if let Split::No = split {
             if !bytes.is_empty() {
                 self.effect(Effect::Write(bytes));
@@ -175,25 +195,19 @@ impl ServerCore {
     }
 
     fn write_raw(&mut self, bytes: Vec<u8>) {
-        if !self.stdio.output.closed && !bytes.is_empty() {
-            self.sent(&bytes, None);
-            self.effect(Effect::Write(bytes));
+        if !self.stdio.output.closed {
+            self.write_parts(vec![Part { bytes, fault: None }], &Split::No);
         }
     }
 
     fn write_rest(&mut self) {
-        let mut all = Vec::new();
-        for (n, (bytes, fault)) in self.stdio.output.rest.take().unwrap_or_default().into_iter().enumerate() {
-            // Something may have broken into the line that was cut: the rest is looked at.
-            self.sent(&bytes, (fault || n > 0).then_some(fault));
-            all.extend_from_slice(&bytes);
-        }
-        if !all.is_empty() && !self.stdio.output.closed {
-            self.effect(Effect::Write(all));
+        let rest = self.stdio.output.rest.take().unwrap_or_default();
+        if !self.stdio.output.closed {
+            self.write_parts(rest, &Split::No);
         }
     }
 
-    /// Reports lines that go out. `fault` says whether they are wrong on purpose; without it each is looked at.
+    /// Reports lines that go out; for `fault` see [`Part`].
     fn sent(&mut self, bytes: &[u8], fault: Option<bool>) {
         if self.stdio.quiet {
             return;
@@ -235,8 +249,9 @@ impl ServerCore {
     }
 
     pub(in super::super) fn close_stdout(&mut self) {
-        if !std::mem::replace(&mut self.stdio.output.closed, true) {
+        if !self.stdio.output.closed {
             self.flush();
+            self.stdio.output.closed = true;
             self.effect(Effect::CloseStdout);
             self.observe(What::StdoutClosed { by: Party::Server });
         }
@@ -250,9 +265,7 @@ impl ServerCore {
     /// Writes what `merge_next` has kept back; what `cut_at` has stays.
     pub(super) fn flush(&mut self) {
         let kept = std::mem::take(&mut self.stdio.output.kept_back);
-        if !kept.is_empty() {
-            self.effect(Effect::Write(kept));
-        }
+        self.write_parts(kept, &Split::No);
     }
 }
 

@@ -155,7 +155,7 @@ fn other_shapes_of_a_message() {
 fn what_a_peer_makes_grow_is_written_before_it_is_too_much() {
     let mut bench = stdio(json!({"tools": ["echo"], "rules": [
         {"on": "tools/call", "nth": 1, "do": [{"cut_at": 1}]},
-        {"on": "tools/call", "do": [{"pad_to": 40_000_000}]},
+        {"on": "tools/call", "do": [{"pad_to": 600_000}]},
     ]}));
     bench.send(call(1, "a"));
     bench.send(call(2, "a"));
@@ -285,4 +285,66 @@ fn over_http_they_do_nothing() {
         "pretty", "ascii_only", {"pad_to": 99}, "close_stderr", "close_stdin", {"stop_reading_after": 1},
         "resume_reading"]);
     assert_eq!(http(on_call(words)).post(call(1, "a")), ["#3 200 1 a"]);
+}
+
+fn any_output_word() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!("default")),
+        Just(json!({"stdout": "noise"})),
+        Just(json!({"stdout": ANSWER})),
+        Just(json!({"stdout_bytes": {"hex": "7b0a00"}})),
+        Just(json!({"stdout_bytes": {"hex": "c3"}})),
+        Just(json!({"repeat_stdout": {"line": "{}", "times": 2}})),
+        Just(json!({"notify": {"method": "notifications/tools/list_changed"}})),
+        Just(json!({"split_every": 7})),
+        Just(json!({"split_at": [3, 5]})),
+        Just(json!("split_characters")),
+        (0_u32..100).prop_map(|at| json!({"cut_at": at})),
+        Just(json!("write_rest")),
+        (1_u32..3).prop_map(|count| json!({"merge_next": count})),
+        Just(json!("crlf")),
+        Just(json!("cr_only")),
+        Just(json!("no_newline")),
+        Just(json!({"blank_lines": 1})),
+        Just(json!("pretty")),
+        Just(json!("ascii_only")),
+        Just(json!({"pad_to": 120})),
+        Just(json!("byte_order_mark")),
+        Just(json!("invalid_utf8")),
+        Just(json!({"mangle": "no-version"})),
+        Just(json!("close_stdout")),
+    ]
+}
+
+proptest! {
+    /// The lines that are reported are those that a client reads, and what is wrong with one was asked for.
+    #[test]
+    fn the_transcript_has_what_the_client_reads(
+        first in prop::collection::vec(any_output_word(), 0..8),
+        second in prop::collection::vec(any_output_word(), 0..8),
+    ) {
+        let mut bench = stdio(json!({"tools": ["echo"], "rules": [
+            {"on": "tools/call", "nth": 1, "do": first}, {"on": "tools/call", "nth": 2, "do": second},
+        ]}));
+        bench.send(call(1, "é"));
+        bench.send(call(2, "b"));
+        bench.input(Input::Eof);
+        let mut client = Lines::new(1 << 20);
+        client.push(&raw(&bench).concat());
+        let mut read = Vec::new();
+        while let Some(line) = client.next_line().unwrap() {
+            read.push((line.text().0, line.text().1, line.carriage_return));
+        }
+        let mut reported = Vec::new();
+        for effect in &bench.effects {
+            match effect {
+                Effect::Observe(What::Line(l)) if l.direction == Direction::Sent && !l.unterminated => {
+                    prop_assert!(l.scripted_fault || jsonrpc::inspect(&l.text).is_valid(), "{}", l.text);
+                    reported.push((l.text.clone(), l.invalid_utf8, l.carriage_return));
+                }
+                _ => {}
+            }
+        }
+        prop_assert_eq!(read, reported);
+    }
 }
