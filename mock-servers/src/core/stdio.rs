@@ -249,7 +249,7 @@ impl ServerCore {
     /// then need not wait for the core, which may be stuck in a write that the client never reads.
     pub fn unscripted_ending(&self, name: &str) -> Option<(i32, Duration)> {
         let (ignored, ending, code) = self.at_signal(name);
-        let ruled = name == "SIGTERM" && self.script.rules.iter().any(|rule| rule.on == Trigger::Sigterm);
+        let ruled = name == "SIGTERM" && self.script.rules.iter().any(|rule| rule.on.has(&Trigger::Sigterm));
         (!ignored && !ruled).then(|| (ending.code.unwrap_or(code), Duration::from_millis(ending.after_ms)))
     }
 
