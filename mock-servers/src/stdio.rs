@@ -29,7 +29,7 @@ use sparring_wire::transcript::What;
 
 pub use child::run_if_mock;
 pub use direct::{OwnProcess, OwnServer, OwnSpec};
-pub use host::{StdioMock, StdioSpec};
+pub use host::{Controlled, StdioMock, StdioSpec};
 
 /// The private first argument of a mock's process; the second is the path of its configuration.
 const MOCK: &str = "__sparring-mock";
@@ -61,6 +61,9 @@ struct Hello {
     pid: u32,
     /// The incarnation of the mock whose grandchild this is; a launcher's server counts as one.
     grandchild_of: Option<u32>,
+    /// It is a launcher's server.
+    #[serde(default)]
+    launched: bool,
 }
 
 /// The harness's answer.

@@ -804,6 +804,11 @@ async fn a_launcher_shares_its_pipes_and_dies_alone() {
     assert_eq!((process.pid, process.argv), (launcher, fixture.mock.command()));
     let server = grandchildren(&fixture.log, 1).await[0];
     assert_eq!(fixture.mock.incarnations(), 1);
+    // What the mock is asked for is the server's to do, not the launcher's.
+    let control = serde_json::from_value(json!({"actions": [{"stdout": "by control"}]})).unwrap();
+    let done = fixture.mock.control(None, control).await;
+    assert_eq!(done, sparring_mock_servers::stdio::Controlled::Done { incarnation: 1 });
+    assert_eq!(client.line().await, "by control\n");
     signal(&client, nix::sys::signal::Signal::SIGTERM);
     let status = client.child.wait().await.unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));

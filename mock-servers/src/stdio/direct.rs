@@ -105,6 +105,7 @@ impl OwnServer {
 
     /// Ends the process with this code, after the reporter has heard of it.
     pub fn exit(&self, code: i32) -> ! {
+        self.0.report(What::ProcessExiting { code: Some(code), signal: None });
         self.0.exit(code)
     }
 }

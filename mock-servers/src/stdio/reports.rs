@@ -99,7 +99,13 @@ pub(super) fn connect(
     asked: Option<Sender<Asked>>,
 ) -> io::Result<(Reports, u32)> {
     let (reader, mut writer) = reach(config)?;
-    let hello = Hello { token: config.token.clone(), pid: std::process::id(), grandchild_of: of };
+    let hello = Hello {
+        token: config.token.clone(),
+        pid: std::process::id(),
+        grandchild_of: of,
+        // Nobody asks another grandchild for anything.
+        launched: of.is_some() && asked.is_some(),
+    };
     let mut line = serde_json::to_vec(&hello)?;
     line.push(b'\n');
     writer.write_all(&line)?;
