@@ -847,3 +847,38 @@ fn a_broker_that_is_stopped_leaves_no_process() {
     assert_eq!(mock.code(), 0);
     assert_eq!(server.code(), None, "killed");
 }
+
+// ---- the page ----
+
+#[test]
+fn the_page_has_every_endpoint_flag_and_member() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/serve.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mock = Mock::start(&["http"]);
+    let (_, answer) = mock.get("/nowhere");
+    let help = answer["error"]["help"].as_str().unwrap();
+    for endpoint in help.split(" are ").nth(1).unwrap().replace(" and ", ", ").split(", ") {
+        assert!(page.contains(&format!("### `{endpoint}`")), "{endpoint}");
+        let (method, path) = endpoint.split_once(" /v1").unwrap();
+        assert_ne!(mock.ask(method, path, "", "no token").0, 404, "{endpoint}");
+        let wrong = if method == "GET" { "POST" } else { "GET" };
+        assert_eq!(mock.ask(wrong, path, "", &mock.token()).0, 405, "{endpoint}");
+    }
+    for transport in ["http", "sse", "stdio"] {
+        let (status, help, _) = refused(&[transport, "--help"]);
+        assert_eq!(status, 0);
+        let flags = help.split_whitespace().filter(|word| word.starts_with("--"));
+        for flag in flags
+            .filter(|flag| *flag != "--help" && flag[2..].chars().all(|c| c.is_ascii_lowercase() || c == '-'))
+        {
+            assert!(page.contains(flag), "{flag}");
+        }
+    }
+    for member in mock.ready.as_object().unwrap().keys() {
+        assert!(page.contains(&format!("| `{member}` |")), "{member}");
+    }
+    let (_, help, _) = refused(&["--help"]);
+    for word in ["Examples:", "--broker", "Exit codes:"] {
+        assert!(help.contains(word), "{help}");
+    }
+}

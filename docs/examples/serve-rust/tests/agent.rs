@@ -1,7 +1,5 @@
 //! What a test of your own looks like. The client is the reference client; yours goes in its place.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
-
 use serde_json::{Map, json};
 use serve_rust::{Error, Server};
 use sparring_client::{Client, HttpTarget, Settings, StdioTarget, Target};
