@@ -1,6 +1,6 @@
 //! The vocabulary of the authorization server: what each word is for, and that the examples do what they say.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 use serde_json::{Value, json};
 use sparring_mock_servers::auth::{Answer, AuthServer, jwt};
