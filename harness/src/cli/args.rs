@@ -62,6 +62,9 @@ pub enum Command {
         #[arg(long)]
         revision: Option<Revision>,
     },
+    /// Serve a mock by itself, for tests of your own (docs/serve.md).
+    #[command(subcommand)]
+    Serve(super::serve::ServeCommand),
     /// Measure the round trip of a tool call, beside a floor measured in the same run.
     Bench(BenchArgs),
     /// Print a JSON Schema, for editors and programs.

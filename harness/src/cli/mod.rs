@@ -6,6 +6,7 @@ mod input;
 mod lint;
 mod list;
 mod run;
+mod serve;
 
 pub use args::{BenchArgs, Cli, EXIT_CODES, MutantsArgs};
 
@@ -57,6 +58,7 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
         Command::Explain { id } => explain::explain(&id),
         Command::Mutants(args) => crate::mutants::command(&args),
         Command::Judge { file, revision } => run::judge_file(&file, revision),
+        Command::Serve(command) => serve::serve(command),
         Command::Bench(args) => crate::bench::command(&args),
         Command::Schema { kind } => {
             print(&schema_text(kind))?;

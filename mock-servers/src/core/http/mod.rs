@@ -1,0 +1,315 @@
+//! Exchanges, streams and sessions of an HTTP server.
+//!
+//! - here: what is kept of them, and how an exchange comes to its answer;
+//! - `request`: whether a request is admitted, and who deals with it;
+//! - `stream`: event streams, which may outlive the response that carries them;
+//! - `act`: the actions of scripts that concern HTTP.
+
+mod act;
+mod request;
+mod stream;
+
+use super::stdio::gather;
+use super::{Effect, Out, ServerCore, Task, Then};
+use crate::auth::AuthServer;
+use crate::script::{Action, ServerScript};
+use sparring_wire::sse::SseEvent;
+use sparring_wire::transcript::{HttpResponse, What};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The endpoint's path.
+pub fn endpoint_path(script: &ServerScript) -> &str {
+    script.http.path.as_deref().unwrap_or("/mcp")
+}
+
+/// What `{origin}` and `{other}` stand for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins {
+    /// The endpoint's origin, such as `http://127.0.0.1:4000`.
+    pub own: String,
+    /// The origin of the second listener.
+    pub other: String,
+}
+
+/// Sessions open at a time; more are refused.
+const MAX_SESSIONS: usize = 4096;
+/// Ended streams kept for resumption, and messages kept for a GET stream that is not open.
+const MAX_KEPT: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(in crate::core) struct HttpState {
+    origins: Origins,
+    auth: Option<AuthServer>,
+    sessions: BTreeMap<String, Session>,
+    sessions_made: u64,
+    exchanges: BTreeMap<u64, Exchange>,
+    streams: BTreeMap<u64, Stream>,
+    streams_made: u64,
+    /// Messages that wait for a GET stream, by session.
+    waiting: BTreeMap<Option<String>, VecDeque<Out>>,
+    /// POSTs with requests so far, for `alternate`.
+    posts: u64,
+    /// Stands in when a session is asked for that is gone.
+    nowhere: bool,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    /// The how manieth it is.
+    number: u64,
+    open: bool,
+}
+
+/// One request and its response.
+#[derive(Debug, Default)]
+struct Exchange {
+    session: Option<String>,
+    /// The session was opened by this very exchange, whose answer names it.
+    new_session: bool,
+    sse: bool,
+    /// The POST carries requests, so that messages may precede their answers.
+    has_requests: bool,
+    batch: bool,
+    /// Tasks at work on it.
+    open: usize,
+    gathered: Vec<Out>,
+    stream: Option<u64>,
+    dropped: bool,
+    cancelled: bool,
+    /// It carries the stream of an earlier exchange on.
+    resumed: bool,
+    done: bool,
+}
+
+/// An event stream, which may outlive the response that carries it.
+#[derive(Debug, Default)]
+struct Stream {
+    session: Option<String>,
+    /// The exchange that carries it now.
+    exchange: Option<u64>,
+    get: bool,
+    /// All events, for resumption.
+    log: Option<Vec<SseEvent>>,
+    events: u64,
+    finished: bool,
+}
+
+impl HttpState {
+    pub(in crate::core) fn new(origins: Origins, auth: Option<AuthServer>) -> Self {
+        Self { origins, auth, ..Self::default() }
+    }
+
+    /// Whether no exchange is open.
+    #[cfg(test)]
+    pub(in crate::core) fn is_idle(&self) -> bool {
+        self.exchanges.is_empty()
+    }
+
+    pub(in crate::core) fn newest_session(&self) -> Option<String> {
+        let newest = self.sessions.iter().max_by_key(|(_, session)| session.number);
+        newest.map(|(id, _)| id.clone())
+    }
+
+    pub(in crate::core) fn session_of(&self, exchange: u64) -> Option<String> {
+        self.exchanges.get(&exchange)?.session.clone()
+    }
+
+    pub(in crate::core) fn open_sessions(&self) -> Vec<String> {
+        let mut sessions: Vec<_> = self.sessions.iter().map(|(id, session)| (session.number, id)).collect();
+        sessions.sort();
+        sessions.into_iter().map(|(_, id)| id.clone()).collect()
+    }
+
+    pub(in crate::core) fn open_exchanges(&self) -> Vec<u64> {
+        self.exchanges.iter().filter(|(_, exchange)| !exchange.done).map(|(number, _)| *number).collect()
+    }
+
+    pub(in crate::core) fn session_open(&mut self, session: &str) -> &mut bool {
+        match self.sessions.get_mut(session) {
+            Some(session) => &mut session.open,
+            None => &mut self.nowhere,
+        }
+    }
+}
+
+impl ServerCore {
+    /// A task starts work on an exchange.
+    pub(in crate::core) fn enter(&mut self, exchange: u64) {
+        if let Some(entry) = self.http.exchanges.get_mut(&exchange) {
+            entry.open += 1;
+        }
+    }
+
+    /// A task has ended its work on an exchange.
+    pub(in crate::core) fn leave(&mut self, exchange: u64, task: &Task) {
+        if let Some(entry) = self.http.exchanges.get_mut(&exchange) {
+            entry.dropped |= task.dropped;
+            entry.cancelled |= task.cancelled && !task.answered;
+        }
+        self.release(exchange);
+    }
+
+    fn release(&mut self, exchange: u64) {
+        let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
+        entry.open = entry.open.saturating_sub(1);
+        if entry.open == 0 {
+            self.settle(exchange);
+        }
+    }
+
+    /// Nothing works on the exchange any more: it ends, unless its answer was dropped or it is a GET stream.
+    fn settle(&mut self, exchange: u64) {
+        let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
+        let gathered = std::mem::take(&mut entry.gathered);
+        let stream = entry.stream.and_then(|key| self.http.streams.get(&key));
+        if stream.is_some_and(|s| (s.get || entry.resumed) && !s.finished && !entry.done) {
+            return;
+        }
+        let get = stream.is_some_and(|s| s.get);
+        if entry.done || entry.dropped {
+            if entry.done {
+                if !get {
+                    self.finish_stream(exchange);
+                }
+                self.http.exchanges.remove(&exchange);
+            }
+            return;
+        }
+        if !gathered.is_empty() && entry.stream.is_none() {
+            let out = gather(&gathered);
+            self.json_answer(exchange, out);
+        } else if entry.stream.is_some() {
+            self.end(exchange);
+        } else if entry.cancelled {
+            self.open_stream(exchange, false);
+            self.end(exchange);
+        } else if entry.has_requests {
+            // Nothing is left that could answer.
+            return;
+        } else {
+            self.give(exchange, 202, Vec::new(), String::new(), false);
+        }
+        self.http.exchanges.remove(&exchange);
+    }
+
+    /// A task waits. A POST without requests is accepted meanwhile, unless the script has another answer for it.
+    pub(in crate::core) fn parked(&mut self, task: &Task) {
+        let Some(exchange) = task.scope.exchange else { return };
+        let answers = |action: &Action| {
+            matches!(
+                action,
+                Action::Status(_)
+                    | Action::CutStream(_)
+                    | Action::Reset
+                    | Action::Stall
+                    | Action::ExpireSession
+                    | Action::RawBody(_)
+            )
+        };
+        let plain = self
+            .http
+            .exchanges
+            .get(&exchange)
+            .is_some_and(|e| !e.has_requests && e.stream.is_none() && !e.done);
+        if plain && matches!(task.then, Then::Nothing) && !task.expired && !task.actions.iter().any(answers) {
+            self.give(exchange, 202, Vec::new(), String::new(), false);
+        }
+    }
+
+    /// Answers an exchange whole, if nothing went out on it yet.
+    fn give(
+        &mut self,
+        exchange: u64,
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: String,
+        fault: bool,
+    ) {
+        let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
+        if entry.done || entry.stream.is_some() {
+            return;
+        }
+        entry.done = true;
+        self.observe(What::HttpResponse(HttpResponse {
+            exchange,
+            status,
+            headers: headers.clone(),
+            body: Some(body.clone()),
+            scripted_fault: fault,
+        }));
+        self.effect(Effect::Respond { exchange, status, headers, body: body.into_bytes() });
+    }
+
+    fn json_answer(&mut self, exchange: u64, out: Out) {
+        let Some(entry) = self.http.exchanges.get(&exchange) else { return };
+        let mut headers = json_type();
+        if let Some(session) = entry.session.as_ref().filter(|_| entry.new_session && !out.error) {
+            headers.push(("mcp-session-id".into(), session.clone()));
+        }
+        self.give(exchange, 200, headers, out.text, out.fault);
+    }
+
+    /// Sends a message on an exchange: as its JSON body if it is the answer and nothing asks for a stream, or else as
+    /// an event.
+    pub(in crate::core) fn exchange_send(&mut self, exchange: u64, out: Out) {
+        let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
+        if out.answer && !entry.sse && entry.stream.is_none() && !entry.done {
+            if entry.batch {
+                entry.gathered.push(out);
+            } else {
+                self.json_answer(exchange, out);
+            }
+            return;
+        }
+        if !entry.done && entry.stream.is_none() {
+            self.open_stream(exchange, false);
+        }
+        if let Some(key) = self.http.exchanges.get(&exchange).and_then(|e| e.stream) {
+            self.stream_send(key, SseEvent::message(out.text), out.fault);
+        }
+    }
+
+    /// Sends a message that is no answer.
+    pub(in crate::core) fn http_send(&mut self, task: &Task, out: Out, on_get_stream: bool) {
+        match self.stream_at_hand(task).filter(|_| !on_get_stream) {
+            Some(exchange) => self.exchange_send(exchange, out),
+            None => self.get_stream_send(&task.scope.session, out),
+        }
+    }
+
+    /// The exchange of the task, if messages can still go out on it.
+    fn stream_at_hand(&self, task: &Task) -> Option<u64> {
+        let exchange = task.scope.exchange?;
+        let entry = self.http.exchanges.get(&exchange)?;
+        let usable = match entry.stream.and_then(|key| self.http.streams.get(&key)) {
+            Some(stream) => !stream.finished && (stream.exchange.is_some() || stream.log.is_some()),
+            None => entry.has_requests && !entry.done,
+        };
+        usable.then_some(exchange)
+    }
+
+    fn get_stream_send(&mut self, session: &Option<String>, out: Out) {
+        if !self.script.http.get_stream {
+            return;
+        }
+        let candidates =
+            || self.http.streams.iter().rev().filter(|(_, s)| s.get && !s.finished && s.session == *session);
+        let key = candidates()
+            .find(|(_, s)| s.exchange.is_some())
+            .or_else(|| candidates().find(|(_, s)| s.log.is_some()))
+            .map(|(key, _)| *key);
+        match key {
+            Some(key) => self.stream_send(key, SseEvent::message(out.text), out.fault),
+            None => {
+                let waiting = self.http.waiting.entry(session.clone()).or_default();
+                if waiting.len() < MAX_KEPT {
+                    waiting.push_back(out);
+                }
+            }
+        }
+    }
+}
+
+fn json_type() -> Vec<(String, String)> {
+    vec![("content-type".into(), "application/json".into())]
+}
