@@ -148,7 +148,7 @@ codes! {
     NoChecks = "no-checks" Error;
     /// A check's name is not lower-case words with dashes, or another check has it.
     CheckName = "check-name" Error;
-    /// A check names a mutant that fails it; names are lower-case words with dashes.
+    /// A check of a built-in scenario names a mutant that fails it; names are lower-case words with dashes.
     KilledBy = "killed-by" Error;
     /// There is no such mutant.
     UnknownMutant = "unknown-mutant" Error;

@@ -31,6 +31,8 @@ pub struct Loaded {
     pub relative: String,
     /// Its text.
     pub text: Cow<'static, str>,
+    /// It is one of those that the program carries inside.
+    pub built_in: bool,
     tree: Node,
 }
 
@@ -145,9 +147,10 @@ fn files_at(path: &FilePath) -> Result<Vec<File>, Diagnostic> {
 /// # Errors
 /// What is wrong with them. The tests see to it that nothing is.
 pub fn embedded() -> Result<Vec<Loaded>, Vec<Diagnostic>> {
-    all(EMBEDDED
-        .iter()
-        .map(|(name, text)| parse(format!("scenarios/{name}"), (*name).to_owned(), Cow::Borrowed(*text))))
+    all(EMBEDDED.iter().map(|(name, text)| {
+        let loaded = parse(format!("scenarios/{name}"), (*name).to_owned(), Cow::Borrowed(*text))?;
+        Ok(Loaded { built_in: true, ..loaded })
+    }))
 }
 
 fn all(results: impl Iterator<Item = Result<Loaded, Diagnostic>>) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
@@ -213,7 +216,7 @@ pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
 pub fn parse(file: String, relative: String, text: Cow<'static, str>) -> Result<Loaded, Diagnostic> {
     let tree = yaml::read(&file, &text)?;
     let scenario: Scenario = typed(&file, &text, &tree, Top::Scenario)?;
-    Ok(Loaded { scenario: Arc::new(scenario), file, relative, text, tree })
+    Ok(Loaded { scenario: Arc::new(scenario), file, relative, text, built_in: false, tree })
 }
 
 /// Reads a script file: a server's script by itself, as `server:` of a scenario has it.

@@ -125,6 +125,8 @@ struct Lint<'a> {
     scenario: &'a Scenario,
     /// The file, relative to the folder that was loaded.
     relative: &'a str,
+    /// What kills the checks of other people's scenarios is theirs to know.
+    built_in: bool,
     sink: Sink<'a>,
 }
 
@@ -156,7 +158,7 @@ enum Role<'a> {
 impl<'a> Lint<'a> {
     fn new(loaded: &'a Loaded, out: &'a mut Vec<Diagnostic>) -> Self {
         let sink = Sink { file: &loaded.file, text: &loaded.text, tree: loaded.tree(), out };
-        Self { scenario: &loaded.scenario, relative: &loaded.relative, sink }
+        Self { scenario: &loaded.scenario, relative: &loaded.relative, built_in: loaded.built_in, sink }
     }
 
     fn all(&mut self, ids: &BTreeSet<String>) {
