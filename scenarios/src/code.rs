@@ -116,12 +116,14 @@ codes! {
     TransportFits = "transport-fits" Error;
     /// A rule has nothing in `do`.
     NoActions = "no-actions" Error;
-    /// A placeholder stands where nothing is put in its place.
+    /// There is no such placeholder.
     Placeholder = "placeholder" Error;
     /// A rule before this one takes every event that this one could.
     ShadowedRule = "shadowed-rule" Warning;
     /// The event does not happen that often.
     UnreachableNth = "unreachable-nth" Warning;
+    /// A rule or a hold asks for a state that nothing sets, or a counter that nothing counts.
+    UnreachableState = "unreachable-state" Warning;
     /// An action stands after one that ends the server.
     DeadAction = "dead-action" Warning;
     /// A rule asks for a tool, resource or prompt that its server does not have.

@@ -312,11 +312,12 @@ fn explain(file: &str, text: &str, tree: &Node, error: &YamlError, top: Top) -> 
         YamlError::InvalidBooleanStrict { .. } => {
             (Code::Type, place, "`true` or `false` is expected here".into(), None)
         }
-        YamlError::Message { msg, .. } => match path.as_ref().and_then(|path| in_json(text, tree, path, msg))
-        {
-            Some((code, place, message)) => (code, place, message, None),
-            None => (Code::Value, place, msg.clone(), meant(msg)),
-        },
+        YamlError::Message { msg, .. } => {
+            match path.as_ref().and_then(|path| inside(text, tree, path, msg)) {
+                Some((code, place, message)) => (code, place, message, None),
+                None => (Code::Value, place, msg.clone(), meant(msg)),
+            }
+        }
         other => (Code::Yaml, place, other.without_place(), None),
     };
     if place.line == 0 {
@@ -349,8 +350,14 @@ fn meant(message: &str) -> Option<String> {
     did_you_mean(word, known.copied())
 }
 
-/// If the message is about JSON text in the scalar at `path`: where in it, and the message without that.
-fn in_json(file: &str, tree: &Node, path: &Path, message: &str) -> Option<(Code, Place, String)> {
+/// If the message is about a part of a text at `path`, or about a placeholder below it: where that is, and the message
+/// without that.
+fn inside(file: &str, tree: &Node, path: &Path, message: &str) -> Option<(Code, Place, String)> {
+    if let Some(rest) = message.strip_prefix("`{{") {
+        let placeholder = format!("{{{{{}", rest.split('`').next()?);
+        let place = tree.find_text(file, path, &placeholder).unwrap_or_else(|| tree.value(path));
+        return Some((Code::Placeholder, place, message.to_owned()));
+    }
     let scalar = tree.scalar(path)?;
     if message.starts_with("not JSON: ") {
         let error = serde_json::from_str::<serde::de::IgnoredAny>(&scalar.text).err()?;
@@ -563,7 +570,7 @@ judge:
           │                           ^^^
         ");
         insta::assert_snapshot!(without("on: tools/call", "on: tools/cal"), @r"
-        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response
+        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response, message, request, notification, unknown
          ┌─ area/name.yaml:7:11
          │
         7│     - on: tools/cal
@@ -600,6 +607,13 @@ judge:
           │
         11│               "a": [1, 2,, 3]
           │                          ^
+        "#);
+        insta::assert_snapshot!(without("do: [ { expire_session: }, { status: 404 } ]", "do: [ { respond: '{\"a\": [\"x\", \"b {{ids}}\"]}' } ]"), @r#"
+        error[placeholder]: `{{ids}}` is no placeholder; `{{open}}` stands for two braces
+         ┌─ area/name.yaml:8:40
+         │
+        8│       do: [ { respond: '{"a": ["x", "b {{ids}}"]}' } ]
+         │                                        ^^^^^^^
         "#);
         insta::assert_snapshot!(without("- open:", "- call: { tool: echo, arguments: \"{\\\"a\\\": {\\\"b\\\": 1, \\\"b\\\": 2}}\" }"), @r#"
         error[duplicate-key]: the key at /a/b of this JSON occurs twice

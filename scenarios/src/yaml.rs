@@ -89,6 +89,22 @@ impl Node {
             .unwrap_or_else(|| self.value(at))
     }
 
+    /// Where this text stands in the first scalar below `path` that has it.
+    pub(crate) fn find_text(&self, file: &str, path: &Path, text: &str) -> Option<Place> {
+        fn search(node: &Node, file: &str, text: &str) -> Option<Place> {
+            match &node.kind {
+                Kind::Scalar(scalar) => {
+                    let at = scalar.text.find(text)?;
+                    let start = scalar.text[..at].chars().count();
+                    Some(scalar.place(file, start..start + text.chars().count()).unwrap_or(node.place))
+                }
+                Kind::Sequence(items) => items.iter().find_map(|item| search(item, file, text)),
+                Kind::Mapping(entries) => entries.iter().find_map(|(.., value)| search(value, file, text)),
+            }
+        }
+        search(self.get(path)?, file, text)
+    }
+
     /// The scalar at `path`.
     pub(crate) fn scalar(&self, path: &Path) -> Option<&Scalar> {
         match &self.get(path)?.kind {

@@ -5,6 +5,7 @@ use crate::json_at::Part;
 use crate::pattern::JSON_OPERATORS;
 use crate::yaml::Step;
 use serde_json::Value;
+use sparring_mock_servers::script::template::{self, Piece};
 
 /// What is wrong with JSON to compare with, and where in it.
 #[derive(Debug)]
@@ -61,11 +62,13 @@ pub(super) fn pattern(value: &Value) -> Result<(), Wrong> {
                 }
             }
         }
-        Value::String(text) if text == "$requestId" => Err(Wrong::here(
-            Part::Value,
-            "`$requestId` stands only in what a server sends; write `names_id` to compare with an id"
-                .to_owned(),
-        )),
+        Value::String(text)
+            if template::pieces(text).is_ok_and(|p| p.iter().any(|p| matches!(p, Piece::Put { .. }))) =>
+        {
+            let message =
+                "placeholders stand only in what a server sends; write `names_id` to compare with an id";
+            Err(Wrong::here(Part::Value, message.to_owned()))
+        }
         _ => Ok(()),
     }
 }

@@ -102,7 +102,11 @@ impl Sink<'_> {
     }
 
     fn key(&mut self, code: Code, at: &Path, message: impl Into<String>) {
-        self.report(self.tree.key(at), code, message.into(), None);
+        self.key_help(code, at, message, None);
+    }
+
+    fn key_help(&mut self, code: Code, at: &Path, message: impl Into<String>, help: Option<String>) {
+        self.report(self.tree.key(at), code, message.into(), help);
     }
 
     /// About a part of JSON text.

@@ -1,13 +1,12 @@
 //! What servers do.
 
-use super::steps::{has_resource, tools_of};
+use super::steps::{prompts_of, resources_of, tools_of};
 use super::{Lint, Sink, top};
 use crate::code::Code;
 use crate::diagnostic::did_you_mean;
 use crate::json_at::Part;
 use crate::yaml::{Path, Step};
-use serde_json::Value;
-use sparring_mock_servers::script::{Action, Rule, ServerScript, Trigger};
+use sparring_mock_servers::script::{Action, On, Rule, ServerScript, Trigger};
 use sparring_wire::Transport;
 use std::collections::BTreeSet;
 
@@ -98,8 +97,8 @@ impl Sink<'_> {
     }
 
     fn rule(&mut self, rule: &Rule, at: &Path, stage: Stage) {
-        let bound = transport_of_trigger(&rule.on);
-        self.trigger(&rule.on, &at.key("on"), stage);
+        let bound = transport_of_triggers(&rule.on);
+        self.triggers(&rule.on, &at.key("on"), stage);
         if rule.incarnation.is_some() && !stage.stdio {
             self.key(
                 Code::TransportFits,
@@ -107,9 +106,10 @@ impl Sink<'_> {
                 "only a stdio server is started more than once",
             );
         }
-        if rule.nth == Some(0) || rule.incarnation == Some(0) {
-            let key = if rule.nth == Some(0) { "nth" } else { "incarnation" };
-            self.value(Code::Counts, &at.key(key), format!("`{key}` counts from 1"));
+        for (key, nth) in [("nth", &rule.nth), ("incarnation", &rule.incarnation)] {
+            if nth.as_ref().is_some_and(|nth| !nth.counts_from_one()) {
+                self.value(Code::Counts, &at.key(key), format!("`{key}` counts from 1"));
+            }
         }
         if rule.actions.is_empty() {
             self.value(
@@ -123,11 +123,13 @@ impl Sink<'_> {
         }
     }
 
-    fn trigger(&mut self, trigger: &Trigger, at: &Path, stage: Stage) {
-        if let Some(bound) = transport_of_trigger(trigger).filter(|bound| stage.lacks(Some(*bound))) {
-            let (word, only) = (trigger.word(), called(bound));
-            let message = format!("`{word}` happens only on {only}, where this scenario does not apply");
-            self.value(Code::TransportFits, at, message);
+    fn triggers(&mut self, on: &On, at: &Path, stage: Stage) {
+        for (n, trigger) in on.triggers().iter().enumerate() {
+            if let Some(bound) = transport_of_trigger(trigger).filter(|bound| stage.lacks(Some(*bound))) {
+                let (word, only) = (trigger.word(), called(bound));
+                let message = format!("`{word}` happens only on {only}, where this scenario does not apply");
+                self.value(Code::TransportFits, &at.index(n), message);
+            }
         }
     }
 
@@ -151,86 +153,63 @@ impl Sink<'_> {
                 self.value(Code::TransportFits, at, message);
             }
         }
-        if let Action::HoldUntil(until) = action {
-            self.trigger(&until.on, &at.key("hold_until").key("on"), stage);
-        }
-        for (key, json) in jsons_of(action) {
-            let Some(inside) = find(json, "$requestId").filter(|_| key != "params") else { continue };
-            let message = "`$requestId` stands only in the `params` of `notify` and `request`".to_owned();
-            self.json(Code::Placeholder, &path_of(action, at, key), &inside, Part::Value, message, None);
+        match action {
+            Action::HoldUntil(until) => self.triggers(&until.on, &at.key("hold_until").key("on"), stage),
+            Action::Repeat(repeat) => {
+                for (n, action) in repeat.actions.iter().enumerate() {
+                    self.action(action, &at.key("repeat").key("do").index(n), bound, stage);
+                }
+            }
+            _ => {}
         }
     }
 
     /// A rule on the use of a tool, resource or prompt that is not there is most likely a typo.
     fn asks_for(&mut self, rule: &Rule, at: &Path, script: &ServerScript) {
-        let Trigger::Method(method) = &rule.on else { return };
-        let Some(params) = &rule.params else { return };
+        let [Trigger::Method(method)] = rule.on.triggers() else { return };
         let (member, what) = match method.as_str() {
             "tools/call" => ("name", "tool"),
             "prompts/get" => ("name", "prompt"),
             "resources/read" => ("uri", "resource"),
             _ => return,
         };
-        let Some(wanted) = params.0.get(member).and_then(Value::as_str) else { return };
         let known: BTreeSet<String> = match what {
             "tool" => tools_of(script),
-            "prompt" => script.prompts.iter().map(|p| p.name.clone()).collect(),
-            _ if !script.templates.is_empty() || has_resource(script, wanted) => return,
-            _ => script.resources.iter().map(|r| r.uri.clone()).collect(),
+            "prompt" => prompts_of(script),
+            // Of a template anything may come.
+            _ if !script.templates.is_empty() => return,
+            _ => resources_of(script),
         };
-        if !known.contains(wanted) {
-            let help = did_you_mean(wanted, known.iter().map(String::as_str));
-            let inside = [Step::Key(member.to_owned())];
-            let message = format!("this server has no {what} `{wanted}`");
-            self.json(Code::UnmatchedParams, &at.key("params"), &inside, Part::Value, message, help);
+        let mut asked: Vec<(Path, Vec<Step>, &str)> = Vec::new();
+        if let Some(wanted) = rule.params.as_ref().and_then(|like| like.0.get(member)?.as_str()) {
+            asked.push((at.key("params"), vec![Step::Key(member.to_owned())], wanted));
+        }
+        if member == "name" {
+            let tools = rule.tool.0.iter().enumerate();
+            asked.extend(tools.map(|(n, tool)| (at.key("tool").index(n), Vec::new(), tool.as_str())));
+        }
+        for (at, inside, wanted) in asked {
+            if !known.contains(wanted) {
+                let help = did_you_mean(wanted, known.iter().map(String::as_str));
+                let message = format!("this server has no {what} `{wanted}`");
+                self.json(Code::UnmatchedParams, &at, &inside, Part::Value, message, help);
+            }
         }
     }
 }
 
-/// Where the JSON that [`jsons_of`] calls `key` stands.
-fn path_of(action: &Action, at: &Path, key: &str) -> Path {
-    match action {
-        Action::Error(_) => at.key("error").key(key),
-        Action::Notify(_) => at.key("notify").key(key),
-        Action::Request(_) => at.key("request").key(key),
-        _ => at.key(key),
-    }
-}
-
-/// The JSON in an action, each with the key that holds it.
-fn jsons_of(action: &Action) -> Vec<(&'static str, &Value)> {
-    match action {
-        Action::Respond(json) => vec![("respond", &json.0)],
-        Action::Batch(json) => vec![("batch", &json.0)],
-        Action::Error(error) => error.data.iter().map(|json| ("data", &json.0)).collect(),
-        Action::Notify(message) | Action::Request(message) => {
-            let params = message.params.iter().map(|json| ("params", &json.0));
-            params.chain(message.id.iter().map(|json| ("id", &json.0))).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The way to this text in JSON.
-fn find(value: &Value, text: &str) -> Option<Vec<Step>> {
-    let (step, rest) = match value {
-        Value::String(string) => return (string == text).then(Vec::new),
-        Value::Array(items) => {
-            items.iter().enumerate().find_map(|(n, item)| Some((Step::Index(n), find(item, text)?)))?
-        }
-        Value::Object(members) => {
-            members.iter().find_map(|(key, member)| Some((Step::Key(key.clone()), find(member, text)?)))?
-        }
-        _ => return None,
-    };
-    Some(std::iter::once(step).chain(rest).collect())
+/// The transport that all triggers are of, if there is one.
+fn transport_of_triggers(on: &On) -> Option<Transport> {
+    let mut transports = on.triggers().iter().map(transport_of_trigger);
+    let first = transports.next()??;
+    transports.all(|transport| transport == Some(first)).then_some(first)
 }
 
 const fn transport_of_trigger(trigger: &Trigger) -> Option<Transport> {
     match trigger {
         Trigger::Eof | Trigger::Sigterm => Some(Transport::Stdio),
         Trigger::Http(_) | Trigger::GetStream => Some(Transport::Http),
-        Trigger::Start | Trigger::Response | Trigger::Method(_) => None,
+        _ => None,
     }
 }
 

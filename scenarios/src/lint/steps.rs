@@ -100,14 +100,14 @@ impl Lint<'_> {
                 self.value_help(Code::UnknownTool, &at.key("tool"), message, help);
             }
             Op::Read(read) | Op::Subscribe(read) | Op::Unsubscribe(read)
-                if !scripts.iter().any(|s| !s.templates.is_empty() || has_resource(s, &read.uri)) =>
+                if !scripts
+                    .iter()
+                    .any(|s| !s.templates.is_empty() || resources_of(s).contains(&read.uri)) =>
             {
                 let message = format!("no server of this scenario has a resource `{}`", read.uri);
                 self.value(Code::UnknownResource, &at.key("uri"), message);
             }
-            Op::Prompt(prompt)
-                if !scripts.iter().any(|s| s.prompts.iter().any(|p| p.name == prompt.name)) =>
-            {
+            Op::Prompt(prompt) if !scripts.iter().any(|s| prompts_of(s).contains(&prompt.name)) => {
                 let message = format!("no server of this scenario has a prompt `{}`", prompt.name);
                 self.value(Code::UnknownPrompt, &at.key("name"), message);
             }
@@ -146,7 +146,7 @@ pub(super) fn tools_of(script: &ServerScript) -> BTreeSet<String> {
         ToolScript::Library(name) => name.clone(),
         ToolScript::Custom(definition) => definition.name.clone(),
     };
-    let added = script.rules.iter().flat_map(|rule| &rule.actions).filter_map(|action| match action {
+    let added = script.all_actions().into_iter().filter_map(|action| match action {
         Action::AddTool(tool) => Some(name(tool)),
         _ => None,
     });
@@ -154,10 +154,18 @@ pub(super) fn tools_of(script: &ServerScript) -> BTreeSet<String> {
     script.tools.iter().map(name).chain(added).chain(many).collect()
 }
 
-pub(super) fn has_resource(script: &ServerScript, uri: &str) -> bool {
-    let added = script.rules.iter().flat_map(|rule| &rule.actions).filter_map(|action| match action {
+pub(super) fn resources_of(script: &ServerScript) -> BTreeSet<String> {
+    let added = script.all_actions().into_iter().filter_map(|action| match action {
         Action::AddResource(resource) => Some(resource),
         _ => None,
     });
-    script.resources.iter().chain(added).any(|resource| resource.uri == uri)
+    script.resources.iter().chain(added).map(|resource| resource.uri.clone()).collect()
+}
+
+pub(super) fn prompts_of(script: &ServerScript) -> BTreeSet<String> {
+    let added = script.all_actions().into_iter().filter_map(|action| match action {
+        Action::AddPrompt(prompt) => Some(prompt),
+        _ => None,
+    });
+    script.prompts.iter().chain(added).map(|prompt| prompt.name.clone()).collect()
 }
