@@ -46,7 +46,7 @@ pub(crate) fn page(vocabulary: &Vocabulary, owners: &[String], used: &Used<'_>) 
         }
         let mut shown: BTreeSet<(String, usize)> = BTreeSet::new();
         for word in &words {
-            self::word(&mut out, vocabulary, word, used, &mut shown);
+            self::word(&mut out, word, used, &mut shown);
         }
     }
     out.push_str("\n### What `sparring lint` says\n\n| code | | meaning |\n| --- | --- | --- |\n");
@@ -58,19 +58,13 @@ pub(crate) fn page(vocabulary: &Vocabulary, owners: &[String], used: &Used<'_>) 
     out
 }
 
-fn word(
-    out: &mut String,
-    vocabulary: &Vocabulary,
-    word: &Word,
-    used: &Used<'_>,
-    shown: &mut BTreeSet<(String, usize)>,
-) {
+fn word(out: &mut String, word: &Word, used: &Used<'_>, shown: &mut BTreeSet<(String, usize)>) {
     let mut facts = Vec::new();
     if let Some(schema) = &word.schema {
-        facts.push(kind(vocabulary, schema));
+        facts.push(kind(schema));
         let name = &word.name.word;
         for (end, unit) in [("_ms", "milliseconds"), ("_bytes", "bytes"), ("_s", "seconds")] {
-            if name.ends_with(end) && kind(vocabulary, schema).contains("number") {
+            if name.ends_with(end) && kind(schema).contains("number") {
                 facts.push(format!("in {unit}"));
             }
         }
@@ -88,7 +82,12 @@ fn word(
         let _ = writeln!(out, "- **{name}**{facts}: {about}");
         return;
     };
-    let link = format!("[{}](../{}#L{})", file.path.rsplit('/').next().unwrap(), file.path, excerpt.line);
+    // As seen from the page.
+    let target = match file.path.strip_prefix("docs/") {
+        Some(beside) => beside.to_owned(),
+        None => format!("../{}", file.path),
+    };
+    let link = format!("[{}]({target}#L{})", file.path.rsplit('/').next().unwrap(), excerpt.line);
     let _ = writeln!(out, "- **{name}**{facts}: {about} Example: {link}.");
     if shown.insert((file.path.clone(), excerpt.line)) {
         let _ = write!(out, "\n  ```yaml\n");
@@ -140,7 +139,7 @@ fn kind_names(schema: &Value) -> Vec<String> {
 }
 
 /// A type in words.
-fn kind(vocabulary: &Vocabulary, schema: &Value) -> String {
+fn kind(schema: &Value) -> String {
     if let Some(name) = reference(schema) {
         return match name {
             "JsonText" => "JSON".to_owned(),
@@ -148,17 +147,14 @@ fn kind(vocabulary: &Vocabulary, schema: &Value) -> String {
         };
     }
     if let Some(items) = schema.get("items") {
-        return format!("list of {}", kind(vocabulary, items));
+        return format!("list of {}", kind(items));
     }
     if let Some(rest) = schema.get("additionalProperties").filter(|rest| rest.is_object()) {
-        return format!("map of {}", kind(vocabulary, rest));
+        return format!("map of {}", kind(rest));
     }
-    for branches in ["oneOf", "anyOf"].iter().filter_map(|key| schema[*key].as_array()) {
-        let kinds: Vec<String> = branches
-            .iter()
-            .filter(|branch| branch["type"] != "null")
-            .map(|branch| kind(vocabulary, branch))
-            .collect();
+    if let Some(branches) = ["oneOf", "anyOf"].iter().find_map(|key| schema[*key].as_array()) {
+        let kinds: Vec<String> =
+            branches.iter().filter(|branch| branch["type"] != "null").map(|branch| kind(branch)).collect();
         return kinds.join(" or ");
     }
     if let Some(words) = schema["enum"].as_array() {

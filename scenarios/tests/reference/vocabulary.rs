@@ -1,7 +1,7 @@
 //! The words of the format, taken from its schema, and where files use them.
 
 use jsonschema::Validator;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -118,10 +118,9 @@ impl Vocabulary {
         }
         for branch in ["oneOf", "anyOf"].iter().filter_map(|key| schema[*key].as_array()).flatten() {
             // `oneOf` of a step only says which keys go together.
-            if branch.get("properties").is_some() || branch.get("required").is_none() {
-                if self.fits(branch, value) {
-                    self.walk(branch, value, owner, way, used);
-                }
+            let says_words = branch.get("properties").is_some() || branch.get("required").is_none();
+            if says_words && self.fits(branch, value) {
+                self.walk(branch, value, owner, way, used);
             }
         }
         if let Some(name) = reference(schema) {
@@ -199,9 +198,9 @@ fn collect(owner: &str, schema: &Value, words: &mut Vec<Word>) {
         // A word with an argument, or one that may be written as if it had one, is described as a whole.
         if let (Some(about), Some(inner)) = (branch.get("description").cloned(), branch.get_mut("anyOf")) {
             for inner in inner.as_array_mut().unwrap() {
-                inner.as_object_mut().map(|inner: &mut Map<String, Value>| {
+                if let Some(inner) = inner.as_object_mut() {
                     inner.entry("description").or_insert(about.clone());
-                });
+                }
             }
         }
         let keyed = branch.get("properties").and_then(Value::as_object).filter(|p| p.len() == 1);
