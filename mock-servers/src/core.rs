@@ -439,13 +439,8 @@ impl ServerCore {
             self.enter(exchange);
         }
         let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        self.run(Task {
-            id,
-            scope,
-            actions: VecDeque::from([Action::DelayMs(millis)]),
-            then,
-            ..Task::default()
-        });
+        let actions = VecDeque::from([Action::DelayMs(millis)]);
+        self.run(Task { id, scope, actions, then, ..Task::default() });
     }
 
     /// Deals with an event: the first rule that matches, then what follows it, then the holds that wait for it.

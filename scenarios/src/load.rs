@@ -236,6 +236,21 @@ pub fn parse_script(file: &str, text: &str) -> Result<ServerScript, Diagnostic> 
     typed(file, text, &tree, Top::Script)
 }
 
+/// Reads something of the vocabulary that stands in no file of its own: `name` is what messages call the text, `what` in
+/// words what it is, such as `a list of actions`, and `inside` what is in it. JSON will do as well, since it is YAML.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn parse_as<T: DeserializeOwned>(
+    name: &str,
+    text: &str,
+    what: &'static str,
+    inside: &'static str,
+) -> Result<T, Diagnostic> {
+    let tree = yaml::read(name, text)?;
+    typed(name, text, &tree, Top::Part { what, inside })
+}
+
 /// Reads a typed value, strictly.
 fn typed<T: DeserializeOwned>(file: &str, text: &str, tree: &Node, top: Top) -> Result<T, Diagnostic> {
     let options = serde_saphyr::options! {
@@ -341,6 +356,11 @@ fn describe_item(top: Top, path: &Path) -> String {
 enum Top {
     Scenario,
     Script,
+    /// What is in no file of its own, in words, and what is in it.
+    Part {
+        what: &'static str,
+        inside: &'static str,
+    },
 }
 
 /// What a word that stands first in a message was meant to be: a trigger, or a tool of the library.
@@ -407,6 +427,9 @@ impl WithoutPlace for YamlError {
 
 /// What a path of a file leads to, in words.
 fn describe(top: Top, path: &Path) -> String {
+    if let Top::Part { what, inside } = top {
+        return (if path.0.is_empty() { what } else { inside }).to_owned();
+    }
     // A script file is what a scenario has at `server`.
     let mut keys = if top == Top::Script { vec!["server"] } else { Vec::new() };
     let further = path.0.iter().filter_map(|step| match step {

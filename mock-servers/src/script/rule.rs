@@ -107,11 +107,9 @@ pub struct Rule {
     pub incarnation: Option<Nth>,
     /// Only in cases of these revisions.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
     pub revisions: Vec<Revision>,
-    /// Only in cases over these transports: `stdio`, `http`.
+    /// Only in cases over these transports: `stdio`, `http`, `sse-legacy`.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
     pub transports: Vec<Transport>,
     /// What to do, in order. If no action answers the request (or stands for its answer), the faithful answer follows.
     #[serde(rename = "do", default, deserialize_with = "checked")]
@@ -125,6 +123,12 @@ with_conditions! {
 /// held (`held`), or a `release`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [
+    {"required": ["on"]},
+    {"required": ["state"], "properties": {"state": {"not": {"type": "null"}}}},
+    {"required": ["held"], "properties": {"held": {"type": "integer"}}},
+    {"required": ["as"], "properties": {"as": {"type": "string"}}},
+]))]
 pub struct Until {
     /// What has to happen, counted from now.
     #[serde(default)]

@@ -13,6 +13,8 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use patterns::heads;
+
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
 use crate::json_at::Part;

@@ -205,7 +205,8 @@ const HEADS: [&str; 12] = [
     "rule",
 ];
 
-fn heads(pattern: &Pattern) -> Vec<&'static str> {
+/// The heads of a pattern, by name. A good one has exactly one.
+pub fn heads(pattern: &Pattern) -> Vec<&'static str> {
     let given = [
         pattern.request.is_some(),
         pattern.notification.is_some(),

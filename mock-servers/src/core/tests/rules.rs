@@ -1,7 +1,6 @@
 //! Conditions, states, holds, templates, and the words that send messages and change the model.
 
 use super::*;
-use crate::script::Mangle;
 
 fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
