@@ -24,6 +24,7 @@ pub use json::*;
 pub use message::*;
 pub use model::*;
 pub use process::*;
+pub(crate) use rule::checked;
 pub use rule::*;
 pub use state::*;
 pub use stdio::*;
