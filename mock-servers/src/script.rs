@@ -13,6 +13,7 @@ mod model;
 mod process;
 mod rule;
 mod state;
+mod stdio;
 pub mod template;
 
 pub use action::*;
@@ -25,6 +26,7 @@ pub use model::*;
 pub use process::*;
 pub use rule::*;
 pub use state::*;
+pub use stdio::*;
 pub use template::Slot;
 
 use schemars::JsonSchema;

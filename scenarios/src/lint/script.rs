@@ -216,16 +216,33 @@ const fn transport_of_trigger(trigger: &Trigger) -> Option<Transport> {
 const fn transport_of_action(action: &Action) -> Option<Transport> {
     match action {
         Action::Stdout(_)
+        | Action::StdoutBytes(_)
+        | Action::RepeatStdout(_)
+        | Action::Stderr(_)
         | Action::StderrBytes(_)
         | Action::SplitEvery(_)
+        | Action::SplitAt(_)
+        | Action::SplitCharacters
+        | Action::CutAt(_)
+        | Action::WriteRest
         | Action::MergeNext(_)
         | Action::Crlf
+        | Action::CrOnly
+        | Action::NoNewline
+        | Action::BlankLines(_)
+        | Action::Pretty
+        | Action::AsciiOnly
+        | Action::PadTo(_)
         | Action::ByteOrderMark
         | Action::InvalidUtf8
         | Action::CloseStdout
+        | Action::CloseStderr
+        | Action::CloseStdin
+        | Action::StopReading
+        | Action::StopReadingAfter(_)
+        | Action::ResumeReading
         | Action::Exit(_)
-        | Action::Die(_)
-        | Action::StopReading => Some(Transport::Stdio),
+        | Action::Die(_) => Some(Transport::Stdio),
         Action::Status(_)
         | Action::Answers(_)
         | Action::CutStream(_)
