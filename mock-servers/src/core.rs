@@ -23,7 +23,7 @@
 //! | `add_tool`, `remove_tool`, `add_resource`, `remove_prompt` | both | the model changes, silently |
 //! | `announce` | both | list_changed, on the GET stream if the endpoint offers one, else on that of the request at hand |
 //! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
-//! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body` | HTTP | ignored over stdio, except that `stall` is `drop` there |
+//! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body`, `reply`, `cut`, `pieces`, `raw_response`, `sse_event`, `sse_style`, `keep_open`, `answer_on`, `change_session` | HTTP | ignored over stdio, except that `stall` is `drop` there |
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
 
 mod act;
@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use http::{Origins, endpoint_path};
+pub use http::{Origins, endpoint_path, legacy_path};
 
 /// Something that happened to the server.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +135,30 @@ pub enum Effect {
         /// The exchange's number.
         exchange: u64,
     },
+    /// A part of a response that is written as it is. All of that response comes in this way.
+    Raw {
+        /// The exchange's number.
+        exchange: u64,
+        /// The part.
+        out: RawOut,
+    },
+}
+
+/// A part of a response that is written byte by byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawOut {
+    /// Write these bytes in one write.
+    Bytes(Vec<u8>),
+    /// Do nothing for this time.
+    Pause(Duration),
+    /// The response is over, and the connection is good for another request.
+    Done,
+    /// Close the connection.
+    Close,
+    /// Reset the connection.
+    Reset,
+    /// Write nothing more, and leave the connection open until the client closes it.
+    Stall,
 }
 
 /// Parked tasks beyond this many do not wait any more; a peer must not be able to grow memory without bound.
@@ -211,6 +235,8 @@ enum Then {
     Answer,
     /// The HTTP request is looked into, if it was not answered.
     Look(Box<HttpRequest>),
+    /// The `endpoint` event of HTTP+SSE, if it was not sent.
+    Endpoint,
     /// The process ends.
     Exit(i32),
 }
@@ -257,6 +283,23 @@ impl ServerCore {
         auth: Option<AuthServer>,
     ) -> Self {
         Self::new(script, revision, Transport::Http, None, seed, http::HttpState::new(origins, auth))
+    }
+
+    /// The core of a server of HTTP+SSE as of 2024-11-05, and of nothing else.
+    pub fn sse_legacy(
+        script: Arc<ServerScript>,
+        revision: Revision,
+        seed: u64,
+        origins: Origins,
+        auth: Option<AuthServer>,
+    ) -> Self {
+        Self::new(script, revision, Transport::SseLegacy, None, seed, http::HttpState::new(origins, auth))
+    }
+
+    /// Says what the time is, in seconds since 1970, at the moment from which `now` is counted. It shows in HTTP dates
+    /// that scripts ask for, and nowhere else.
+    pub fn set_clock(&mut self, unix: Duration) {
+        self.http.set_clock(unix);
     }
 
     fn new(
@@ -372,6 +415,7 @@ impl ServerCore {
         self.next_task += 1;
         if let Some(exchange) = scope.exchange {
             self.enter(exchange);
+            self.take_posted(exchange, actions.as_ref());
         }
         self.run(Task {
             id: first_new,

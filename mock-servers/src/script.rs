@@ -9,6 +9,7 @@ mod http;
 mod json;
 mod model;
 mod process;
+mod reply;
 mod rule;
 
 pub use action::*;
@@ -17,6 +18,7 @@ pub use http::*;
 pub use json::*;
 pub use model::*;
 pub use process::*;
+pub use reply::*;
 pub use rule::*;
 
 use schemars::JsonSchema;

@@ -288,6 +288,7 @@ impl Candidate {
                     name: name.clone(),
                     script,
                     revision,
+                    transport,
                     seed: 0,
                     sink: Arc::new(Deaf),
                     numbers: Arc::default(),

@@ -5,9 +5,9 @@ use crate::model::tool_name;
 use crate::script::{Action, ErrorAnswer, JsonText, ListKind, Mangle, OwnMessage};
 use crate::shape;
 use serde_json::{Value, json};
+use sparring_wire::Revision;
 use sparring_wire::jsonrpc::{self, Envelope, Id};
 use sparring_wire::transcript::What;
-use sparring_wire::{Revision, Transport};
 use std::time::Duration;
 
 /// How a task goes on after an action.
@@ -53,6 +53,11 @@ impl ServerCore {
                     self.look(&request);
                 }
             }
+            Then::Endpoint => {
+                if !task.answered {
+                    self.send_endpoint(&mut task);
+                }
+            }
             Then::Exit(code) => return self.exit(code),
         }
         if task.expired {
@@ -67,7 +72,7 @@ impl ServerCore {
     }
 
     fn act(&mut self, task: &mut Task, action: Action) -> Flow {
-        let http = self.transport == Transport::Http;
+        let http = !self.is_stdio();
         match action {
             Action::Default => {
                 if let Then::Look(_) = task.then {
@@ -76,6 +81,8 @@ impl ServerCore {
                     {
                         self.look(&request);
                     }
+                } else if matches!(task.then, Then::Endpoint) {
+                    self.send_endpoint(task);
                 } else if !task.cancelled {
                     self.give_faithful(task);
                 }
@@ -153,7 +160,16 @@ impl ServerCore {
             | Action::ExpireSession
             | Action::CloseGetStream
             | Action::SseComment(_)
-            | Action::RawBody(_) => {
+            | Action::RawBody(_)
+            | Action::Reply(_)
+            | Action::Cut(_)
+            | Action::Pieces(_)
+            | Action::RawResponse(_)
+            | Action::SseEvent(_)
+            | Action::SseStyle(_)
+            | Action::KeepOpen
+            | Action::AnswerOn(_)
+            | Action::ChangeSession(_) => {
                 if http {
                     self.act_http(task, action);
                 }

@@ -1,5 +1,7 @@
 //! Each word of the vocabulary, on cores without I/O and with a clock that only moves when told to.
 
+mod over_http;
+
 use super::*;
 use proptest::prelude::*;
 use sparring_wire::framing::Lines;
@@ -15,6 +17,7 @@ struct Bench {
     exchanges: u64,
     session: Option<String>,
     revision: Revision,
+    target: String,
     /// All that it has done.
     effects: Vec<Effect>,
 }
@@ -78,6 +81,7 @@ impl Bench {
             exchanges: 0,
             session: None,
             revision,
+            target: "/mcp".into(),
             effects: Vec::new(),
         }
     }
@@ -129,7 +133,7 @@ impl Bench {
             exchange: self.exchanges,
             connection: 1,
             method: method.into(),
-            target: "/mcp".into(),
+            target: self.target.clone(),
             headers: all,
             body: if body.is_null() { String::new() } else { body.to_string() },
             invalid_utf8: false,
@@ -176,10 +180,17 @@ fn show(effect: &Effect) -> Option<String> {
             parts.join(" ") + mark(event.scripted_fault)
         }
         Effect::Observe(What::StreamEnded { exchange, by }) => format!("#{exchange} ended by {by:?}"),
+        Effect::Observe(What::ResponseBroken { exchange, bytes, how }) => {
+            format!("#{exchange} {how:?} after {bytes}")
+        }
         Effect::Observe(What::ProcessExiting { code, signal }) => format!("exiting {code:?} {signal:?}"),
         Effect::Observe(What::ModelChanged { change }) => change.clone(),
         Effect::Observe(_) | Effect::Timer { .. } | Effect::Write(_) | Effect::Pause(_) => return None,
-        Effect::Respond { .. } | Effect::Head { .. } | Effect::Chunk { .. } | Effect::End { .. } => {
+        Effect::Respond { .. }
+        | Effect::Head { .. }
+        | Effect::Chunk { .. }
+        | Effect::End { .. }
+        | Effect::Raw { .. } => {
             return None;
         }
         Effect::Reset { exchange } => format!("#{exchange} reset"),
@@ -226,7 +237,8 @@ fn the_table_lists_each_word() {
     let table: String = include_str!("../core.rs").lines().take_while(|l| l.starts_with("//!")).collect();
     for word in actions {
         assert!(table.contains(&format!("`{word}`")), "{word}");
-        assert!(include_str!("tests.rs").contains(&format!("\"{word}\"")), "no test uses {word}");
+        let tests = [include_str!("tests.rs"), include_str!("tests/over_http.rs")];
+        assert!(tests.iter().any(|t| t.contains(&format!("\"{word}\""))), "no test uses {word}");
     }
 }
 
@@ -796,6 +808,17 @@ fn any_action() -> impl Strategy<Value = Value> {
         Just(json!({"notify": {"method": "notifications/tools/list_changed", "on_get_stream": true}})),
         Just(json!({"progress": 2})),
         Just(json!({"announce": "tools"})),
+        Just(json!({"reply": {"framing": "chunked", "after": "x", "close": true}})),
+        Just(json!({"cut": {"after": 170, "how": "stall"}})),
+        Just(json!({"cut": {"after": 40, "in_body": true, "how": "reset"}})),
+        Just(json!({"pieces": {"every": 9}})),
+        Just(json!({"raw_response": [{"text": "$id $result"}, {"pause_ms": 1}, "stall"]})),
+        Just(json!({"sse_event": {"data": "x", "on_get_stream": true}})),
+        Just(json!({"sse_style": {"merge": 1, "unterminated": true}})),
+        Just(json!("keep_open")),
+        Just(json!({"answer_on": "get-stream"})),
+        Just(json!({"answer_on": "other-post"})),
+        Just(json!({"change_session": {}})),
         Just(json!({"split_every": 7})),
         Just(json!({"merge_next": 1})),
         Just(json!("invalid_utf8")),

@@ -1,6 +1,9 @@
 //! Exceptions to the faithful behaviour: what to do.
 
-use super::{AnswerStyle, CutStream, JsonText, RawBody, ResourceScript, StatusAnswer, ToolScript, Until};
+use super::{
+    AnswerStyle, ChangeSession, Cut, CutStream, JsonText, OtherStream, OwnEvent, Pieces, RawBody, RawPart,
+    Reply, ResourceScript, SseStyle, StatusAnswer, ToolScript, Until,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,9 +93,42 @@ pub enum Action {
     SseComment(String),
     /// Send the pending answer's stream as these raw bytes (text), then end it. *Answers.*
     RawBody(RawBody),
+    /// Change the response to the request at hand, whatever it will be. Does not answer by itself.
+    Reply(Reply),
+    /// Break the response to the request at hand off. Does not answer by itself.
+    Cut(Cut),
+    /// Write the response to the request at hand in pieces. Does not answer by itself.
+    Pieces(Pieces),
+    /// Answer with these very bytes. *Answers.*
+    RawResponse(Vec<RawPart>),
+    /// Send an event of the script's own on the stream at hand, or on the GET stream.
+    SseEvent(OwnEvent),
+    /// Write the stream of the response at hand by this style, whatever the server's own. Does not answer by itself.
+    SseStyle(SseStyle),
+    /// Leave the stream of the response at hand open after the answer. Does not answer by itself.
+    KeepOpen,
+    /// Send the answer on another stream than its own; the response at hand is a stream that ends without it. Invalid.
+    /// Does not answer by itself.
+    AnswerOn(OtherStream),
+    /// Give the session another id, which the response at hand names. Invalid. Does not answer by itself.
+    ChangeSession(ChangeSession),
 }
 
 impl Action {
+    /// Whether it answers an HTTP request, whatever that carries.
+    pub const fn answers_http(&self) -> bool {
+        matches!(
+            self,
+            Self::Status(_)
+                | Self::CutStream(_)
+                | Self::Reset
+                | Self::Stall
+                | Self::ExpireSession
+                | Self::RawBody(_)
+                | Self::RawResponse(_)
+        )
+    }
+
     /// Whether it stands for the answer to the request at hand.
     pub const fn answers(&self) -> bool {
         matches!(
@@ -110,6 +146,7 @@ impl Action {
                 | Self::Stall
                 | Self::ExpireSession
                 | Self::RawBody(_)
+                | Self::RawResponse(_)
                 | Self::Exit(_)
                 | Self::Die(_)
         )
