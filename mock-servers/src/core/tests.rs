@@ -988,6 +988,14 @@ proptest! {
                 Effect::Chunk { exchange, .. } => prop_assert_eq!(heads.get(exchange), Some(&false)),
                 Effect::End { exchange } => prop_assert_eq!(heads.insert(*exchange, true), Some(false)),
                 Effect::Reset { exchange } => prop_assert_ne!(heads.insert(*exchange, true), Some(true)),
+                // Of a response that is put together in the core all comes in this way.
+                Effect::Raw { exchange, out } => {
+                    prop_assert_ne!(heads.get(exchange), Some(&true));
+                    prop_assert_ne!(heads.get(exchange), Some(&false));
+                    if !matches!(out, RawOut::Bytes(_) | RawOut::Pause(_)) {
+                        heads.insert(*exchange, true);
+                    }
+                }
                 _ => {}
             }
         }
