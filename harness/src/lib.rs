@@ -22,6 +22,7 @@ pub mod mutants;
 pub mod plan;
 pub mod platform;
 pub mod run;
+pub mod serve;
 pub mod session;
 
 pub use cargo_test::{Settings, cargo_test, cargo_test_with};

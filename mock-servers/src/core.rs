@@ -27,6 +27,7 @@
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
 
 mod act;
+mod control;
 mod http;
 mod stdio;
 #[cfg(test)]
@@ -44,6 +45,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use control::Control;
 pub use http::{Origins, endpoint_path, legacy_path};
 
 /// Something that happened to the server.
@@ -66,6 +68,8 @@ pub enum Input {
     },
     /// A timer set by [`Effect::Timer`] expired.
     Timer(u64),
+    /// Whoever controls the server asks for these actions.
+    Control(Control),
 }
 
 /// Something the shell has to do. Effects are carried out in order.
@@ -350,6 +354,7 @@ impl ServerCore {
             Input::Gone { exchange } => self.gone(exchange),
             Input::Timer(START_TIMER) => self.started(),
             Input::Timer(id) => self.timer(id),
+            Input::Control(control) => self.control(control),
         }
         std::mem::take(&mut self.effects)
     }

@@ -1,4 +1,5 @@
-//! The core as a child process of the client under test, and the harness's end of its side channel.
+//! The core as a child process of the client under test, and the harness's end of its side channel; or as this very
+//! process, without a harness ([`OwnProcess`]).
 //!
 //! The child is the running executable executed again with private arguments: [`run_if_mock`] has to be the first
 //! thing that `main` calls. A [`StdioMock`] writes the configuration that the child reads, and listens on loopback for
@@ -7,18 +8,22 @@
 //! # The side channel
 //!
 //! JSON Lines over TCP on 127.0.0.1. The child's first line is a `Hello` with the token of its configuration; the
-//! harness answers with a `Welcome`; every further line is a `Report`. Whoever loses the channel is to end: a mock
+//! harness answers with a `Welcome`; every further line of the child's is a `Report`, or the `Done` that answers an
+//! `Asked` of the harness's. Whoever loses the channel is to end: a mock
 //! whose harness has died kills itself, whatever its script says.
 
 mod child;
+mod direct;
 mod host;
 
+use crate::core::Control;
 use crate::script::ServerScript;
 use serde::{Deserialize, Serialize};
 use sparring_wire::Revision;
 use sparring_wire::transcript::What;
 
 pub use child::run_if_mock;
+pub use direct::{OwnProcess, OwnServer, OwnSpec};
 pub use host::{StdioMock, StdioSpec};
 
 /// The private first argument of a mock's process; the second is the path of its configuration.
@@ -54,6 +59,35 @@ struct Hello {
 #[serde(deny_unknown_fields)]
 struct Welcome {
     incarnation: u32,
+}
+
+/// Where a mock's process says what it observes.
+pub trait Reporter: Send + Sync {
+    /// Takes in an observation, made at this time of [`crate::sink::monotonic_us`]. Does not block.
+    fn report(&self, monotonic_us: u64, what: What);
+
+    /// Returns when all that was reported is safe from the end of this process.
+    fn flush(&self);
+
+    /// The process ends as soon as this returns.
+    fn ending(&self) {
+        self.flush();
+    }
+}
+
+/// Something that the harness asks a child to do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    id: u64,
+    control: Control,
+}
+
+/// The child's answer: what was asked for has been done.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Done {
+    done: u64,
 }
 
 /// An observation of the child's.

@@ -1,5 +1,6 @@
 //! The requirements of the specification and the promises of host profiles, embedded in the program.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use sparring_wire::{Revision, Transport};
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// How binding a requirement is, in the words of RFC 2119.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, JsonSchema)]
 pub enum RequirementLevel {
     /// MUST.
     #[serde(rename = "MUST")]
@@ -46,7 +47,7 @@ impl fmt::Display for RequirementLevel {
 }
 
 /// An entry of the requirement catalogue.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
     /// Its stable id: words with dashes, the area first.
@@ -87,7 +88,7 @@ impl Requirement {
 }
 
 /// Something that the makers of a client can promise.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
     /// The path of its field in the host profile, such as `naming.max_len`.

@@ -6,6 +6,7 @@
 //! - [`load`]: reads scenario files, strictly;
 //! - [`lint`]: what is wrong with scenarios that can be read;
 //! - [`diagnostic`]: what is wrong with an input file, told as a compiler tells it;
+//! - [`schema`]: JSON Schema of all of these;
 //! - [`profile`]: host profiles, what a client's makers promise;
 //! - [`op`]: the operations that a driver is asked to do, in scenario files and in the driver protocol alike.
 
@@ -17,4 +18,5 @@ pub mod op;
 pub mod pattern;
 pub mod profile;
 pub mod scenario;
+pub mod schema;
 mod yaml;

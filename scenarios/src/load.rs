@@ -167,6 +167,7 @@ fn typed<T: DeserializeOwned>(
         reject_tagged_field_names: true,
         strict_booleans: true,
         strict_indentation: true,
+        no_schema: true,
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(file, text, tree, &e, describe))

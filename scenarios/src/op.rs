@@ -1,13 +1,14 @@
 //! The operations that a driver is asked to do. The same words stand in scenario files (`drive:`), in the driver
 //! protocol and in the in-process trait.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sparring_mock_servers::script::JsonText;
 use sparring_wire::Revision;
 use std::collections::BTreeMap;
 
 /// An operation, with its arguments as a scenario gives them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
     /// Connect to servers. Returns `{"servers": {name: {"ok": bool, "protocolVersion", "serverInfo", "capabilities",
@@ -117,7 +118,7 @@ pub const FEATURES: [&str; 10] = [
 ];
 
 /// Arguments of [`Op::Open`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Open {
     /// Which of the scenario's servers; all by default.
@@ -146,7 +147,7 @@ pub struct Open {
 }
 
 /// A server, or all of them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Of {
     /// The server's name in the scenario; all by default.
@@ -154,24 +155,28 @@ pub struct Of {
 }
 
 /// Arguments of [`Op::Call`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Call {
     /// The tool's raw name, as its server gives it. The harness looks the composed name up in the last `tools`
     /// result where the driver has composed names.
     pub tool: String,
     /// The server, where more than one has such a tool.
+    #[serde(default)]
     pub server: Option<String>,
-    /// Its arguments; a JSON object.
+    /// Its arguments; a JSON object. None by default.
+    #[serde(default)]
     pub arguments: Option<JsonText>,
-    /// Time budget, in milliseconds (feature `call-timeout`).
+    /// Time budget, in milliseconds (feature `call-timeout`). The client's own by default.
+    #[serde(default)]
     pub timeout_ms: Option<u64>,
     /// Ask for progress (feature `progress`).
+    #[serde(default)]
     pub progress: bool,
 }
 
 /// Arguments of [`Op::Cancel`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
     /// The label of the step to cancel.
@@ -182,7 +187,7 @@ pub struct Cancel {
 }
 
 /// A step by its label.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepRef {
     /// The label.
@@ -190,7 +195,7 @@ pub struct StepRef {
 }
 
 /// Arguments of [`Op::Read`], [`Op::Subscribe`] and [`Op::Unsubscribe`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Read {
     /// The resource's URI.
@@ -201,7 +206,7 @@ pub struct Read {
 }
 
 /// Arguments of [`Op::Prompt`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Prompt {
     /// The prompt's name.
@@ -215,7 +220,7 @@ pub struct Prompt {
 }
 
 /// Arguments of [`Op::Complete`]. Exactly one of `prompt` and `template`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Complete {
     /// Complete an argument of this prompt.
@@ -234,7 +239,7 @@ pub struct Complete {
 }
 
 /// Arguments of [`Op::SetLevel`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetLevel {
     /// One of the eight levels of RFC 5424.
@@ -245,7 +250,7 @@ pub struct SetLevel {
 }
 
 /// Arguments of [`Op::SetRoots`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetRoots {
     /// The roots, as URIs.

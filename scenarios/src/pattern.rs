@@ -3,12 +3,14 @@
 //! A pattern has one *head*, which says what kind of event is meant, and any number of restrictions. All that is given
 //! must hold. Patterns are evaluated in `sparring`'s judge; this is only their form.
 
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize, de};
 use sparring_mock_servers::script::JsonText;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A pattern over events. Exactly one head must be given.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pattern {
     // ---- heads ----
@@ -154,6 +156,23 @@ impl Serialize for TextPattern {
     }
 }
 
+impl JsonSchema for TextPattern {
+    fn schema_name() -> Cow<'static, str> {
+        "TextPattern".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A text to compare with.",
+            "anyOf": [
+                {"const": "absent", "description": "It is not there."},
+                {"const": "present", "description": "It is there, whatever its value."},
+                {"type": "string", "description": "It has this value. Over several occurrences: one of them."},
+            ],
+        })
+    }
+}
+
 /// Which error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorPattern {
@@ -167,14 +186,53 @@ pub enum ErrorPattern {
 
 impl<'de> Deserialize<'de> for ErrorPattern {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        match text.as_str() {
-            "any" => Ok(Self::Any),
-            "none" => Ok(Self::None),
-            code => code.parse().map(Self::Code).map_err(|_| {
-                serde::de::Error::custom(format!("`{code}` is neither `any`, `none` nor an error code"))
-            }),
+        struct ErrorVisitor;
+        impl de::Visitor<'_> for ErrorVisitor {
+            type Value = ErrorPattern;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("`any`, `none` or an error code")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<ErrorPattern, E> {
+                match text {
+                    "any" => Ok(ErrorPattern::Any),
+                    "none" => Ok(ErrorPattern::None),
+                    code => code.parse().map(ErrorPattern::Code).map_err(|_| {
+                        E::custom(format!("`{code}` is neither `any`, `none` nor an error code"))
+                    }),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, code: i64) -> Result<ErrorPattern, E> {
+                Ok(ErrorPattern::Code(code))
+            }
+
+            fn visit_u64<E: de::Error>(self, code: u64) -> Result<ErrorPattern, E> {
+                i64::try_from(code)
+                    .map(ErrorPattern::Code)
+                    .map_err(|_| E::custom("no error code is that large"))
+            }
         }
+        deserializer.deserialize_any(ErrorVisitor)
+    }
+}
+
+impl JsonSchema for ErrorPattern {
+    fn schema_name() -> Cow<'static, str> {
+        "ErrorPattern".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Which error.",
+            "anyOf": [
+                {"const": "any", "description": "An error, whatever its code."},
+                {"const": "none", "description": "No error: a result."},
+                {"type": "integer", "description": "An error with this code."},
+                {"type": "string", "pattern": "^-?[0-9]{1,18}$", "description": "The same, in quotes."},
+            ],
+        })
     }
 }
 
@@ -189,7 +247,7 @@ impl Serialize for ErrorPattern {
 }
 
 /// Events of a stdio server's process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessEvent {
     /// The client spawned it.
@@ -208,7 +266,7 @@ pub enum ProcessEvent {
 }
 
 /// Phases of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StreamPhase {
     /// An event went out on it.
@@ -220,7 +278,7 @@ pub enum StreamPhase {
 }
 
 /// How a step ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutcomeWord {
     /// It succeeded.

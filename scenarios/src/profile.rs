@@ -7,6 +7,7 @@ use crate::catalogue;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
 use crate::load::read_text;
 use crate::scenario::Scenario;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sparring_wire::{Revision, Transport};
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use std::path::Path;
 pub const REFERENCE: &str = include_str!("../profiles/reference.toml");
 
 /// A host profile.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
     /// Which host it is.
@@ -42,7 +43,7 @@ pub struct Profile {
 }
 
 /// `[host]`: for reports; no promises.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
     /// The host's name.
@@ -59,7 +60,7 @@ pub struct Host {
 macro_rules! section {
     ($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$about])*
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct $name {
             $(
@@ -98,7 +99,7 @@ section! {
 }
 
 /// Budgets that a driver may shorten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettableTimeout {
     /// `startup_s`.
@@ -142,7 +143,7 @@ section! {
 }
 
 /// What is done with a name that is too long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overflow {
     /// Cut, with a suffix that makes it unique.
@@ -154,7 +155,7 @@ pub enum Overflow {
 }
 
 /// What is done with two tools of one name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clash {
     /// A suffix makes them different.
@@ -178,7 +179,7 @@ section! {
 }
 
 /// The reaction to a changed list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnChange {
     /// The list is fetched at once.
@@ -190,7 +191,7 @@ pub enum OnChange {
 }
 
 /// The names of transports in profiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileTransport {
     /// A child process.
@@ -232,7 +233,7 @@ section! {
 }
 
 /// Image blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Image {
     /// As an image.
@@ -246,7 +247,7 @@ pub enum Image {
 }
 
 /// Audio blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audio {
     /// As audio.
@@ -258,7 +259,7 @@ pub enum Audio {
 }
 
 /// Embedded text resources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EmbeddedText {
     /// Its text.
@@ -272,7 +273,7 @@ pub enum EmbeddedText {
 }
 
 /// Embedded binary resources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EmbeddedBlob {
     /// As it came.
@@ -286,7 +287,7 @@ pub enum EmbeddedBlob {
 }
 
 /// Resource links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceLink {
     /// As it came.
@@ -300,7 +301,7 @@ pub enum ResourceLink {
 }
 
 /// Structured content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Structured {
     /// If there is no content.
@@ -314,7 +315,7 @@ pub enum Structured {
 }
 
 /// Tool errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IsError {
     /// A result that is marked as an error.
@@ -352,7 +353,7 @@ section! {
 }
 
 /// What brings a dead server back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
     /// The call that found it dead.
@@ -368,7 +369,7 @@ pub enum Trigger {
 }
 
 /// Which success clears the count of attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reset {
     /// A call.
@@ -378,7 +379,7 @@ pub enum Reset {
 }
 
 /// The reaction to a lost session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionLost {
     /// The next call opens a new one.

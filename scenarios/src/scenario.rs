@@ -2,13 +2,15 @@
 
 use crate::op::{self, Op};
 use crate::pattern::Pattern;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, de};
+use serde_json::{Value, json};
 use sparring_mock_servers::script::ServerScript;
 use sparring_wire::{Revision, Transport};
 use std::collections::BTreeMap;
 
 /// A scenario: what the servers do, what the client is made to do, and what must be seen.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Its id: lower-case words with dots and dashes, such as `http.session.lost-is-reopened`. Never reused.
@@ -43,16 +45,18 @@ pub struct Scenario {
 }
 
 /// Where a scenario applies.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Applies {
     /// Transports; `[stdio, http]` by default.
     pub transports: Vec<Transport>,
     /// Revisions: one (`2025-11-25`), a range (`2025-03-26..2025-11-25`, both ends included), or an open one
     /// (`2025-06-18..`). By default all with a handshake.
+    #[schemars(schema_with = "revisions_schema")]
     pub revisions: Option<String>,
     /// Features of the driver without which the case cannot be driven (see [`crate::op::FEATURES`]). The operations
     /// follow from `drive`.
+    #[schemars(schema_with = "features_schema")]
     pub needs: Vec<String>,
     /// Promises that the profile must have made, for scenarios that check only these: by id, or by id and value as a
     /// profile has it (`naming.max_len = 64`). A profile without them makes the case not applicable.
@@ -87,26 +91,36 @@ pub enum StepAction {
 }
 
 macro_rules! step_form {
-    ($($field:ident: $arguments:ty => $variant:ident),* $(,)?) => {
-        /// A step as it stands in a file.
-        #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+    ($($field:ident: $arguments:ty => $variant:ident, $read:literal;)*) => {
+        /// What the harness does next: one operation or `wait_for`, and beside it how.
+        #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         struct StepForm {
+            /// The label by which checks and other steps name this one; by default the operation's name (and `-2`,
+            /// `-3`… if that is taken).
             #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
             label: Option<String>,
+            /// Start it and go on with the next step; `await` waits for it.
             background: bool,
+            /// What is expected of the operation. A step that ends otherwise ends the drive, and a monitor says so.
             expect: StepExpectation,
+            /// Wait no longer than this for the step, in milliseconds; then its outcome is `pending` and the drive
+            /// goes on. Without it a step may take as long as the case.
             #[serde(skip_serializing_if = "Option::is_none")]
             give_up_ms: Option<u64>,
+            /// Wait until an event like this has been seen, counting those seen already.
             #[serde(skip_serializing_if = "Option::is_none")]
             wait_for: Option<Pattern>,
             $(
-                #[serde(deserialize_with = "arguments", skip_serializing_if = "Option::is_none")]
+                #[serde(deserialize_with = $read, skip_serializing_if = "Option::is_none")]
                 $field: Option<$arguments>,
             )*
         }
 
         impl StepForm {
+            /// The operations whose arguments may be left out.
+            const MAY_BE_EMPTY: &[&str] = &["open", "tools", "resources", "templates", "prompts", "ping", "close"];
+
             fn action(self) -> Result<StepAction, String> {
                 let mut found = Vec::new();
                 if let Some(pattern) = self.wait_for {
@@ -137,32 +151,101 @@ macro_rules! step_form {
 }
 
 step_form! {
-    open: op::Open => Open,
-    tools: op::Of => Tools,
-    call: op::Call => Call,
-    cancel: op::Cancel => Cancel,
-    r#await: op::StepRef => Await,
-    resources: op::Of => Resources,
-    templates: op::Of => Templates,
-    read: op::Read => Read,
-    subscribe: op::Read => Subscribe,
-    unsubscribe: op::Read => Unsubscribe,
-    prompts: op::Of => Prompts,
-    prompt: op::Prompt => Prompt,
-    complete: op::Complete => Complete,
-    set_level: op::SetLevel => SetLevel,
-    ping: op::Of => Ping,
-    set_roots: op::SetRoots => SetRoots,
-    close: op::Of => Close,
+    open: op::Open => Open, "maybe";
+    tools: op::Of => Tools, "maybe";
+    call: op::Call => Call, "surely";
+    cancel: op::Cancel => Cancel, "surely";
+    r#await: op::StepRef => Await, "surely";
+    resources: op::Of => Resources, "maybe";
+    templates: op::Of => Templates, "maybe";
+    read: op::Read => Read, "surely";
+    subscribe: op::Read => Subscribe, "surely";
+    unsubscribe: op::Read => Unsubscribe, "surely";
+    prompts: op::Of => Prompts, "maybe";
+    prompt: op::Prompt => Prompt, "surely";
+    complete: op::Complete => Complete, "surely";
+    set_level: op::SetLevel => SetLevel, "surely";
+    ping: op::Of => Ping, "maybe";
+    set_roots: op::SetRoots => SetRoots, "surely";
+    close: op::Of => Close, "maybe";
 }
 
 /// Arguments that may be left out: `- open:` is the operation with its defaults, not its absence.
-fn arguments<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+fn maybe<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Deserialize<'de> + Default,
 {
     Ok(Some(Option::<T>::deserialize(deserializer)?.unwrap_or_default()))
+}
+
+/// Arguments without which the operation says nothing.
+fn surely<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+impl JsonSchema for Step {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Step".into()
+    }
+
+    /// The form, where each operation is described as [`Op`] describes it, and one has to be there.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let operations = Op::json_schema(generator);
+        let mut schema = StepForm::json_schema(generator);
+        let mut heads = vec![json!({"required": ["wait_for"]})];
+        let pattern = generator.subschema_for::<Pattern>();
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+        let variants = operations.get("oneOf").and_then(Value::as_array);
+        if let (Some(properties), Some(variants)) = (properties, variants) {
+            if let Some(Value::Object(wait_for)) = properties.get_mut("wait_for") {
+                // Nothing is nothing to wait for.
+                wait_for.remove("anyOf");
+                wait_for.extend(pattern.as_object().cloned().unwrap_or_default());
+            }
+            for variant in variants {
+                let Some((name, arguments)) = variant["properties"].as_object().and_then(|p| p.iter().next())
+                else {
+                    continue;
+                };
+                let mut property = match StepForm::MAY_BE_EMPTY.contains(&name.as_str()) {
+                    true => json!({"anyOf": [arguments, {"type": "null"}]}),
+                    false => arguments.clone(),
+                };
+                property["description"] = variant["description"].clone();
+                properties.insert(name.clone(), property);
+                heads.push(json!({"required": [name]}));
+            }
+        }
+        schema.insert("oneOf".to_owned(), heads.into());
+        schema
+    }
+}
+
+/// One item, or a list of them.
+fn one_or_many_schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let one = generator.subschema_for::<T>();
+    json_schema!({"anyOf": [one, {"type": "array", "items": one}]})
+}
+
+/// What [`parse_revisions`] reads.
+fn revisions_schema(_: &mut SchemaGenerator) -> Schema {
+    let dates = Revision::ALL.map(Revision::as_str);
+    let open = dates.map(|date| format!("{date}.."));
+    let any = dates.join("|");
+    json_schema!({
+        "type": ["string", "null"],
+        "pattern": format!("^(({any})(\\.\\.({any})?)?|\\.\\.({any}))$"),
+        "examples": dates.iter().map(|date| (*date).to_owned()).chain(open).collect::<Vec<_>>(),
+    })
+}
+
+fn features_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"enum": op::FEATURES}})
 }
 
 impl TryFrom<StepForm> for Step {
@@ -194,7 +277,7 @@ impl From<Step> for StepForm {
 }
 
 /// What is expected of a step, as far as going on with the drive is concerned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepExpectation {
     /// It succeeds.
@@ -207,7 +290,7 @@ pub enum StepExpectation {
 }
 
 /// A check: what must be seen, in this scenario, for a requirement or a promise to be kept.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Check {
     /// Its name, unique in the scenario; the check's id is `<scenario>/<check>`.
@@ -231,9 +314,11 @@ pub struct Check {
     /// One of these must be seen in the window. The first is ideal, the others are allowed. In a file a list of one
     /// may be written without the brackets, here and in `never`, `are` and `killed_by`.
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema::<Pattern>")]
     pub expect: Vec<Pattern>,
     /// None of these may be seen in the window. Needs `after` and, in the scenario, `twin`.
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema::<Pattern>")]
     pub never: Vec<Pattern>,
     /// A number of events in the window.
     pub count: Option<Count>,
@@ -245,15 +330,17 @@ pub struct Check {
     pub spacing: Option<Spacing>,
     /// Only on these transports; all of the scenario's by default.
     pub transports: Vec<Transport>,
-    /// Only in these revisions, as in `where`.
+    /// Only in these revisions, as in `where`; all of the scenario's by default.
+    #[schemars(schema_with = "revisions_schema")]
     pub revisions: Option<String>,
     /// The mutants that fail this check.
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema::<String>")]
     pub killed_by: Vec<String>,
 }
 
 /// How many events of a kind.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Count {
     /// Events like this.
@@ -265,18 +352,19 @@ pub struct Count {
 }
 
 /// All events of a kind are such.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Each {
     /// Events like this.
     pub of: Pattern,
     /// Are like one of these (heads may be left out: the head of `of` holds).
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema::<Pattern>")]
     pub are: Vec<Pattern>,
 }
 
 /// The time between two events; only for requirements and promises about time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spacing {
     /// From the first event like this in the window…

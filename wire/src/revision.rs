@@ -1,11 +1,12 @@
 //! The released revisions of the protocol, oldest first, and the transports they define.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A released revision of the Model Context Protocol. The order is that of release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Revision {
     /// The first: HTTP+SSE, no batching rules.
     #[serde(rename = "2024-11-05")]
@@ -95,7 +96,7 @@ impl FromStr for Revision {
 }
 
 /// A transport of the specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// A child process; messages are lines on its stdin and stdout.

@@ -3,12 +3,13 @@
 //! A transcript is stored as JSON Lines, one [`Event`] a line. Times come from CLOCK_MONOTONIC, so events of
 //! different processes on one machine can be compared.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One observation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
     /// Position in the transcript, from 1.
@@ -26,7 +27,7 @@ pub struct Event {
 }
 
 /// A direction, seen from the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// From the client under test.
@@ -36,7 +37,7 @@ pub enum Direction {
 }
 
 /// The kinds of observation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum What {
     // ---- a stdio server, seen from inside ----
@@ -189,7 +190,7 @@ pub enum What {
 }
 
 /// Who ended something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Party {
     /// The client under test.
@@ -199,7 +200,7 @@ pub enum Party {
 }
 
 /// What came instead of the rest of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResponseEnd {
     /// The connection was closed.
@@ -211,7 +212,7 @@ pub enum ResponseEnd {
 }
 
 /// A server process as it found itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
     /// Process id.
@@ -233,7 +234,7 @@ pub struct Process {
 }
 
 /// A line on stdin or stdout.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineSeen {
     /// Whose line it is.
@@ -255,7 +256,7 @@ pub struct LineSeen {
 }
 
 /// An HTTP request.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpRequest {
     /// Number of the exchange, from 1 per case, over all HTTP servers.
@@ -278,7 +279,7 @@ pub struct HttpRequest {
 }
 
 /// What an HTTP listener stands for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HttpRole {
     /// The MCP endpoint's listener.
@@ -291,7 +292,7 @@ pub enum HttpRole {
 }
 
 /// An HTTP response.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpResponse {
     /// Number of the exchange.
@@ -309,7 +310,7 @@ pub struct HttpResponse {
 }
 
 /// Something sent on a stream.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamEvent {
     /// Number of the exchange.
@@ -340,7 +341,7 @@ const fn is_false(value: &bool) -> bool {
 }
 
 /// What came of a driver operation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Outcome {
     /// It succeeded; the value is described with the operation.
@@ -378,7 +379,7 @@ impl Outcome {
 }
 
 /// How an operation failed, as the client's caller sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(deny_unknown_fields)]
 #[error("{message}")]
 pub struct Failure {
@@ -399,7 +400,7 @@ impl Failure {
 }
 
 /// Kinds of failure that a driver tells apart. One that can't tell says `other`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The server answered with a JSON-RPC error.

@@ -56,9 +56,12 @@ pub enum Command {
         #[arg(long)]
         revision: Option<Revision>,
     },
+    /// Serve a mock by itself, for tests of your own (docs/serve.md).
+    #[command(subcommand)]
+    Serve(super::serve::ServeCommand),
     /// Measure the round trip of a tool call, beside a floor measured in the same run.
     Bench(BenchArgs),
-    /// Print a JSON Schema.
+    /// Print a JSON Schema, for editors and programs.
     Schema {
         /// Of what.
         kind: SchemaKind,
@@ -70,6 +73,16 @@ pub enum Command {
 pub enum SchemaKind {
     /// The JSON report.
     Report,
+    /// A scenario file.
+    Scenario,
+    /// A server's script in a file of its own.
+    Script,
+    /// A host profile.
+    Profile,
+    /// An entry of the requirement catalogue.
+    Requirement,
+    /// A line of a transcript.
+    Transcript,
 }
 
 /// Which cases.

@@ -5,6 +5,7 @@ mod explain;
 mod input;
 mod list;
 mod run;
+mod serve;
 
 pub use args::{BenchArgs, Cli, EXIT_CODES, MutantsArgs};
 
@@ -56,11 +57,25 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
         Command::Explain { id } => explain::explain(&id),
         Command::Mutants(args) => crate::mutants::command(&args),
         Command::Judge { file, revision } => run::judge_file(&file, revision),
+        Command::Serve(command) => serve::serve(command),
         Command::Bench(args) => crate::bench::command(&args),
-        Command::Schema { kind: args::SchemaKind::Report } => {
-            print(&sparring_reports::json::schema_text())?;
+        Command::Schema { kind } => {
+            print(&schema_text(kind))?;
             Ok(exit_code::PASSED)
         }
+    }
+}
+
+fn schema_text(kind: args::SchemaKind) -> String {
+    use args::SchemaKind;
+    use sparring_scenarios::schema::{Kind, text};
+    match kind {
+        SchemaKind::Report => sparring_reports::json::schema_text(),
+        SchemaKind::Scenario => text(Kind::Scenario),
+        SchemaKind::Script => text(Kind::Script),
+        SchemaKind::Profile => text(Kind::Profile),
+        SchemaKind::Requirement => text(Kind::Requirement),
+        SchemaKind::Transcript => text(Kind::Transcript),
     }
 }
 

@@ -129,7 +129,7 @@ impl Recorder {
 }
 
 /// Bytes of text that a peer can make grow.
-fn text_of(what: &What) -> usize {
+pub(crate) fn text_of(what: &What) -> usize {
     match what {
         What::Line(line) => line.text.len(),
         What::HttpRequest(request) => {

@@ -12,7 +12,7 @@ mod connection;
 mod raw;
 
 use crate::auth::AuthServer;
-use crate::core::{Effect, Input, Origins, RawOut, ServerCore, endpoint_path, legacy_path};
+use crate::core::{Control, Effect, Input, Origins, RawOut, ServerCore, endpoint_path, legacy_path};
 use crate::script::ServerScript;
 use crate::sink::{Sink, monotonic_us};
 use sparring_wire::transcript::{HttpRole, What};
@@ -153,6 +153,21 @@ impl HttpMock {
     /// The origin of the authorization server's listener, if the script has one.
     pub fn authorization_origin(&self) -> Option<&str> {
         self.authorization_origin.as_deref()
+    }
+
+    /// Runs these actions now. They have run when this returns, but for those that wait for something.
+    pub fn control(&self, control: Control) {
+        self.shared.input(Input::Control(control));
+    }
+
+    /// The ids of the sessions that are open, in the order of their making.
+    pub fn sessions(&self) -> Vec<String> {
+        self.shared.state().core.sessions()
+    }
+
+    /// The numbers of the exchanges that are open: requests without a whole answer, and streams.
+    pub fn exchanges(&self) -> Vec<u64> {
+        self.shared.state().core.exchanges()
     }
 
     /// Closes the listeners and all connections, and waits until that is done. Nothing is reported afterwards.

@@ -236,6 +236,9 @@ impl<'de> Deserialize<'de> for StatusAnswer {
 
             fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<StatusAnswer, A::Error> {
                 let full = Full::deserialize(de::value::MapAccessDeserializer::new(access))?;
+                if !(100..=999).contains(&full.code) {
+                    return Err(de::Error::custom(format!("{} is no HTTP status", full.code)));
+                }
                 Ok(StatusAnswer { code: full.code, headers: full.headers, body: full.body })
             }
         }

@@ -1,17 +1,21 @@
 //! The child: plain threads around the core, no runtime.
 //!
-//! The main thread reads stdin; one thread waits for signals, one for timers, one writes to the side channel and one
-//! reads from it. All but the last two share the core behind a mutex and carry out its effects while they hold it, so
-//! that effects keep their order.
+//! The main thread reads stdin; one thread waits for signals, one for timers. They share the core behind a mutex and
+//! carry out its effects while they hold it, so that effects keep their order. What they see goes to a [`Reporter`]: for
+//! a child of a [`super::StdioMock`] the side channel, to which one thread writes and from which two read: one that sees
+//! its end, and one that carries out what the harness asks for and may be held up by the core.
 
-use super::{Config, GRANDCHILD, Hello, MAX_LINE, MOCK, Report, Welcome};
-use crate::core::{Effect, Input, ServerCore};
+use super::{Asked, Config, Done, GRANDCHILD, Hello, MAX_LINE, MOCK, Report, Reporter, Welcome};
+use crate::core::{Control, Effect, Input, ServerCore};
 use crate::platform;
+use crate::script::ServerScript;
+use sparring_wire::Revision;
 use sparring_wire::framing::Lines;
 use sparring_wire::transcript::{Party, Process, What};
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,9 +23,13 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Exit code when the mock could not start; what went wrong stands on stderr.
-const CANNOT_START: u8 = 70;
+pub(super) const CANNOT_START: u8 = 70;
 /// A grandchild ends after this long, whatever happens.
 const GRANDCHILD_LIFE: Duration = Duration::from_secs(600);
+/// The same for one without a harness, which nobody else ends.
+const ORPHAN_LIFE: Duration = Duration::from_secs(60);
+/// Stands for the path of the configuration of a grandchild without a harness.
+const NO_HARNESS: &str = "-";
 /// How long the reader may take to fetch one piece of a message before the next is written all the same.
 const PATIENCE: Duration = Duration::from_millis(250);
 const STACK: usize = 256 << 10;
@@ -75,12 +83,14 @@ fn connect(
     Ok((reader, writer, welcome))
 }
 
-/// Ends this process as soon as the side channel does.
-fn follow_harness(mut reader: BufReader<TcpStream>) -> io::Result<()> {
+/// Ends this process as soon as the side channel does. What the harness asks for goes to `asked`.
+fn follow_harness(mut reader: BufReader<TcpStream>, asked: Option<Sender<Asked>>) -> io::Result<()> {
     Builder::new().name("harness".into()).stack_size(STACK).spawn(move || {
         let mut line = String::new();
-        // Nothing is ever sent; whatever comes is no sign of life either.
         while matches!(reader.read_line(&mut line), Ok(1..)) {
+            if let (Some(asked), Ok(wanted)) = (&asked, serde_json::from_str(&line)) {
+                let _ = asked.send(wanted);
+            }
             line.clear();
         }
         platform::end_at_once();
@@ -95,48 +105,31 @@ fn mock(path: &std::path::Path, _: Option<u32>) -> io::Result<ExitCode> {
     let process = describe();
     let config = load(path)?;
     let (reader, writer, welcome) = connect(&config, None)?;
-    follow_harness(reader)?;
+    let (asked, wanted) = channel::<Asked>();
+    follow_harness(reader, Some(asked))?;
     let (reports, queue) = channel();
     Builder::new().name("reports".into()).stack_size(STACK).spawn(move || report_all(&queue, writer))?;
-    let core = ServerCore::stdio(Arc::new(config.script), config.revision, welcome.incarnation, config.seed);
-    let dies_on_sigterm = core.dies_on_sigterm();
-    let shell = Arc::new(Shell {
-        state: Mutex::new(State { core, timers: BTreeSet::new(), reading: None, config: path.to_owned() }),
-        changed: Condvar::new(),
-        started: Instant::now(),
-        reports: Reports(reports),
-        quiet: config.quiet,
+    let reports = Arc::new(Reports(reports));
+    let setting = Setting {
+        script: config.script,
+        revision: config.revision,
         incarnation: welcome.incarnation,
-    });
-    shell.reports.send(What::ProcessStarted(process));
+        seed: config.seed,
+        quiet: config.quiet,
+        config: Some(path.to_owned()),
+    };
+    let shell = Shell::start(setting, Arc::clone(&reports) as Arc<dyn Reporter>, signals, process)?;
     let handle = Arc::clone(&shell);
-    Builder::new().name("signals".into()).stack_size(STACK).spawn(move || {
-        while let Ok(name) = signals.wait() {
-            handle.reports.send(What::SignalReceived { signal: name.to_owned() });
-            if name != "SIGTERM" || dies_on_sigterm {
-                // The core may be stuck in a write that the client never reads.
-                let code = match name {
-                    "SIGHUP" => 129,
-                    "SIGINT" => 130,
-                    _ => 143,
-                };
-                handle.reports.send(What::ProcessExiting { code: Some(code), signal: None });
-                handle.exit(code);
-            }
-            handle.input(Input::Signal(name));
+    Builder::new().name("control".into()).stack_size(STACK).spawn(move || {
+        while let Ok(Asked { id, control }) = wanted.recv() {
+            handle.control(control);
+            let _ = reports.0.send(Outgoing::Done(Done { done: id }));
         }
     })?;
-    let handle = Arc::clone(&shell);
-    Builder::new().name("timers".into()).stack_size(STACK).spawn(move || handle.keep_time())?;
-    shell.input(Input::Start);
-    shell.read_stdin();
-    // The end of stdin did not end the process: it lives until something else does.
-    loop {
-        std::thread::park();
-    }
+    shell.run()
 }
 
-fn describe() -> Process {
+pub(super) fn describe() -> Process {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     Process {
         pid: std::process::id(),
@@ -155,13 +148,14 @@ struct Reports(Sender<Outgoing>);
 
 enum Outgoing {
     Report(Box<Report>),
+    Done(Done),
     /// Everything before it has been written when this is answered.
     Flush(Sender<()>),
 }
 
-impl Reports {
-    fn send(&self, what: What) {
-        let _ = self.0.send(Outgoing::Report(Box::new(Report { at: platform::monotonic_us(), what })));
+impl Reporter for Reports {
+    fn report(&self, at: u64, what: What) {
+        let _ = self.0.send(Outgoing::Report(Box::new(Report { at, what })));
     }
 
     fn flush(&self) {
@@ -184,6 +178,11 @@ fn report_all(queue: &Receiver<Outgoing>, mut to: TcpStream) {
                         buffer.push(b'\n');
                     }
                 }
+                Outgoing::Done(done) => {
+                    if serde_json::to_writer(&mut buffer, &done).is_ok() {
+                        buffer.push(b'\n');
+                    }
+                }
                 Outgoing::Flush(done) => flushed.push(done),
             }
             next = if buffer.len() < 1 << 16 { queue.try_recv().ok() } else { None };
@@ -198,12 +197,25 @@ fn report_all(queue: &Receiver<Outgoing>, mut to: TcpStream) {
     }
 }
 
-struct Shell {
+/// What a process of a stdio server is.
+pub(super) struct Setting {
+    pub(super) script: ServerScript,
+    pub(super) revision: Revision,
+    /// Which process of the server it is, from 1.
+    pub(super) incarnation: u32,
+    pub(super) seed: u64,
+    pub(super) quiet: bool,
+    /// Where a grandchild finds the side channel. One that has none ends by itself after a while.
+    pub(super) config: Option<PathBuf>,
+}
+
+/// The core with all that a process has around it.
+pub(super) struct Shell {
     state: Mutex<State>,
     /// A timer was set, or reading may start.
     changed: Condvar,
     started: Instant,
-    reports: Reports,
+    reports: Arc<dyn Reporter>,
     quiet: bool,
     incarnation: u32,
 }
@@ -213,10 +225,70 @@ struct State {
     timers: BTreeSet<(Duration, u64)>,
     /// Whether stdin may be read; `None` until the core has said.
     reading: Option<bool>,
-    config: std::path::PathBuf,
+    config: Option<PathBuf>,
 }
 
 impl Shell {
+    /// Starts the threads for signals and timers. `signals` have been blocked before any thread was started.
+    pub(super) fn start(
+        setting: Setting,
+        reports: Arc<dyn Reporter>,
+        signals: platform::Signals,
+        process: Process,
+    ) -> io::Result<Arc<Self>> {
+        let core =
+            ServerCore::stdio(Arc::new(setting.script), setting.revision, setting.incarnation, setting.seed);
+        let dies_on_sigterm = core.dies_on_sigterm();
+        let shell = Arc::new(Self {
+            state: Mutex::new(State { core, timers: BTreeSet::new(), reading: None, config: setting.config }),
+            changed: Condvar::new(),
+            started: Instant::now(),
+            reports,
+            quiet: setting.quiet,
+            incarnation: setting.incarnation,
+        });
+        shell.report(What::ProcessStarted(process));
+        let handle = Arc::clone(&shell);
+        Builder::new().name("signals".into()).stack_size(STACK).spawn(move || {
+            while let Ok(name) = signals.wait() {
+                handle.report(What::SignalReceived { signal: name.to_owned() });
+                if name != "SIGTERM" || dies_on_sigterm {
+                    // The core may be stuck in a write that the client never reads.
+                    let code = match name {
+                        "SIGHUP" => 129,
+                        "SIGINT" => 130,
+                        _ => 143,
+                    };
+                    handle.report(What::ProcessExiting { code: Some(code), signal: None });
+                    handle.exit(code);
+                }
+                handle.input(Input::Signal(name));
+            }
+        })?;
+        let handle = Arc::clone(&shell);
+        Builder::new().name("timers".into()).stack_size(STACK).spawn(move || handle.keep_time())?;
+        Ok(shell)
+    }
+
+    /// Is the server, until its process ends.
+    pub(super) fn run(&self) -> ! {
+        self.input(Input::Start);
+        self.read_stdin();
+        // The end of stdin did not end the process: it lives until something else does.
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// Runs actions that nobody's rule asked for. May be held up by a client that does not read.
+    pub(super) fn control(&self, control: Control) {
+        self.input(Input::Control(control));
+    }
+
+    pub(super) fn report(&self, what: What) {
+        self.reports.report(platform::monotonic_us(), what);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,7 +306,7 @@ impl Shell {
             }
             match effect {
                 Effect::Observe(What::Line(_)) if self.quiet => {}
-                Effect::Observe(what) => self.reports.send(what),
+                Effect::Observe(what) => self.report(what),
                 Effect::Timer { id, after } => {
                     state.timers.insert((self.started.elapsed() + after, id));
                     self.changed.notify_all();
@@ -246,7 +318,7 @@ impl Shell {
                 Effect::StopReading => state.reading = Some(false),
                 Effect::Write(bytes) => {
                     if platform::write_stdout(&bytes).is_err() && state.core.stdout_lost() {
-                        self.reports.send(What::StdoutClosed { by: Party::Client });
+                        self.report(What::StdoutClosed { by: Party::Client });
                     }
                 }
                 Effect::Pause(time) => {
@@ -257,10 +329,10 @@ impl Shell {
                 Effect::CloseStdout => {
                     let _ = platform::close_stdout();
                 }
-                Effect::StartGrandchild => self.start_grandchild(&state.config),
+                Effect::StartGrandchild => self.start_grandchild(state.config.as_deref()),
                 Effect::Exit(code) => self.exit(code),
                 Effect::Die(signal) => {
-                    self.reports.flush();
+                    self.reports.ending();
                     platform::die(&signal);
                 }
                 // Of HTTP.
@@ -274,16 +346,16 @@ impl Shell {
         }
     }
 
-    fn exit(&self, code: i32) -> ! {
-        self.reports.flush();
+    pub(super) fn exit(&self, code: i32) -> ! {
+        self.reports.ending();
         std::process::exit(code)
     }
 
-    fn start_grandchild(&self, config: &std::path::Path) {
+    fn start_grandchild(&self, config: Option<&std::path::Path>) {
         let started = std::env::current_exe().and_then(|program| {
             Command::new(program)
                 .arg(GRANDCHILD)
-                .arg(config)
+                .arg(config.unwrap_or_else(|| std::path::Path::new(NO_HARNESS)))
                 .arg(self.incarnation.to_string())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -291,10 +363,10 @@ impl Shell {
                 .spawn()
         });
         match started {
-            Ok(child) => self.reports.send(What::GrandchildStarted { pid: child.id() }),
+            Ok(child) => self.report(What::GrandchildStarted { pid: child.id() }),
             Err(error) => {
                 let message = format!("the grandchild could not be started: {error}");
-                self.reports.send(What::HarnessError { message });
+                self.report(What::HarnessError { message });
             }
         }
     }
@@ -349,7 +421,7 @@ impl Shell {
                     Ok(Some(line)) => self.feed(&mut state, Input::Line(line)),
                     Ok(None) => break,
                     Err(error) => {
-                        self.reports.send(What::HarnessError { message: format!("stdin: {error}") });
+                        self.report(What::HarnessError { message: format!("stdin: {error}") });
                         self.exit(i32::from(CANNOT_START));
                     }
                 }
@@ -385,9 +457,13 @@ fn flood(bytes: u64) {
 /// ends with the harness.
 fn grandchild(path: &std::path::Path, of: Option<u32>) -> io::Result<ExitCode> {
     let _signals = platform::Signals::block()?;
+    if path.as_os_str() == NO_HARNESS {
+        std::thread::sleep(ORPHAN_LIFE);
+        return Ok(ExitCode::SUCCESS);
+    }
     let config = load(path)?;
     let (reader, _writer, _) = connect(&config, Some(of.unwrap_or_default()))?;
-    follow_harness(reader)?;
+    follow_harness(reader, None)?;
     std::thread::sleep(GRANDCHILD_LIFE);
     Ok(ExitCode::SUCCESS)
 }

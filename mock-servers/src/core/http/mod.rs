@@ -71,6 +71,8 @@ pub(in crate::core) struct HttpState {
 
 #[derive(Debug, Default)]
 struct Session {
+    /// The how manieth it is.
+    number: u64,
     open: bool,
     /// It is one of HTTP+SSE: the path that its messages are posted to.
     legacy: Option<String>,
@@ -142,6 +144,25 @@ impl HttpState {
     #[cfg(test)]
     pub(in crate::core) fn first_session(&self) -> String {
         self.sessions.keys().next().cloned().unwrap_or_default()
+    }
+
+    pub(in crate::core) fn newest_session(&self) -> Option<String> {
+        let newest = self.sessions.iter().max_by_key(|(_, session)| session.number);
+        newest.map(|(id, _)| id.clone())
+    }
+
+    pub(in crate::core) fn session_of(&self, exchange: u64) -> Option<String> {
+        self.exchanges.get(&exchange)?.session.clone()
+    }
+
+    pub(in crate::core) fn open_sessions(&self) -> Vec<String> {
+        let mut sessions: Vec<_> = self.sessions.iter().map(|(id, session)| (session.number, id)).collect();
+        sessions.sort();
+        sessions.into_iter().map(|(_, id)| id.clone()).collect()
+    }
+
+    pub(in crate::core) fn open_exchanges(&self) -> Vec<u64> {
+        self.exchanges.iter().filter(|(_, exchange)| !exchange.done).map(|(number, _)| *number).collect()
     }
 
     pub(in crate::core) fn session_open(&mut self, session: &str) -> &mut bool {

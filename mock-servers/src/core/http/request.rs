@@ -266,7 +266,9 @@ impl ServerCore {
             let made = Sha256::digest(format!("session {} {}", self.seed, self.http.sessions_made));
             made.iter().take(12).map(|b| format!("{b:02x}")).collect()
         });
-        self.http.sessions.insert(id.clone(), Session::default());
+        self.http
+            .sessions
+            .insert(id.clone(), Session { number: self.http.sessions_made, ..Session::default() });
         id
     }
 
