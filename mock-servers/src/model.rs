@@ -2,6 +2,8 @@
 //!
 //! Nothing that a revision lacks is in an answer, except where the script spells it out.
 
+mod change;
+
 use crate::library;
 use crate::script::{CursorStyle, PromptScript, ResourceScript, ServerScript, ToolDefinition, ToolScript};
 use serde_json::{Map, Value, json};
@@ -367,25 +369,42 @@ pub fn tool_name(tool: &ToolScript) -> &str {
 /// The capabilities that follow from what the script offers, now or by a later action.
 fn capabilities(script: &ServerScript, revision: Revision) -> Value {
     use crate::script::{Action, ListKind};
-    let acts = |wanted: &dyn Fn(&Action) -> bool| script.rules.iter().flat_map(|r| &r.actions).any(wanted);
+    let actions = script.all_actions();
+    let acts = |wanted: &dyn Fn(&Action) -> bool| actions.iter().any(|action| wanted(action));
     let mut out = Map::new();
     out.insert("logging".into(), json!({}));
     if !script.tools.is_empty()
         || script.many_tools.is_some()
         || acts(&|a| {
-            matches!(a, Action::AddTool(_) | Action::RemoveTool(_) | Action::Announce(ListKind::Tools))
+            matches!(
+                a,
+                Action::AddTool(_)
+                    | Action::RemoveTool(_)
+                    | Action::ChangeTool(_)
+                    | Action::Announce(ListKind::Tools)
+            )
         })
     {
         out.insert("tools".into(), json!({"listChanged": true}));
     }
     let resources = !script.resources.is_empty()
         || !script.templates.is_empty()
-        || acts(&|a| matches!(a, Action::AddResource(_) | Action::Announce(ListKind::Resources)));
+        || acts(&|a| {
+            matches!(
+                a,
+                Action::AddResource(_)
+                    | Action::AddTemplate(_)
+                    | Action::ResourceUpdated(_)
+                    | Action::Announce(ListKind::Resources)
+            )
+        });
     if resources {
         out.insert("resources".into(), json!({"subscribe": true, "listChanged": true}));
     }
     let prompts = !script.prompts.is_empty()
-        || acts(&|a| matches!(a, Action::RemovePrompt(_) | Action::Announce(ListKind::Prompts)));
+        || acts(&|a| {
+            matches!(a, Action::AddPrompt(_) | Action::RemovePrompt(_) | Action::Announce(ListKind::Prompts))
+        });
     if prompts {
         out.insert("prompts".into(), json!({"listChanged": true}));
     }

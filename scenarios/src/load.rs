@@ -435,7 +435,7 @@ judge:
           │                           ^^^
         ");
         insta::assert_snapshot!(without("on: tools/call", "on: tools/cal"), @r"
-        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response
+        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response, message, request, notification, unknown
          ┌─ area/name.yaml:7:11
          │
         7│     - on: tools/cal

@@ -291,6 +291,7 @@ impl Candidate {
                     transport,
                     seed: 0,
                     sink: Arc::new(Deaf),
+                    quiet: true,
                     numbers: Arc::default(),
                     port: 0,
                 })

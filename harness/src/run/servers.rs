@@ -59,6 +59,7 @@ impl Servers {
                     transport: case.transport,
                     seed,
                     sink,
+                    quiet: false,
                     numbers: numbers.clone(),
                     port: 0,
                 })?),

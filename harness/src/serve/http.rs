@@ -25,6 +25,7 @@ pub async fn serve(settings: Settings, transport: Transport, port: u16) -> Resul
         transport,
         seed: settings.seed,
         sink: Arc::clone(&log) as Arc<dyn Sink>,
+        quiet: false,
         numbers: Arc::new(Numbers::default()),
         port,
     };

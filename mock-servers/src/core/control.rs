@@ -1,6 +1,6 @@
 //! Actions from outside, at run time.
 
-use super::{Scope, ServerCore, Task, Then};
+use super::{Scope, ServerCore, Task};
 use crate::script::Action;
 use serde::{Deserialize, Serialize};
 use sparring_wire::transcript::What;
@@ -40,14 +40,8 @@ impl ServerCore {
         self.run(Task {
             id,
             scope: Scope { exchange: control.exchange, session, batch: None },
-            request: None,
             actions: VecDeque::from(control.actions),
-            then: Then::Nothing,
-            wait: None,
-            answered: false,
-            dropped: false,
-            cancelled: false,
-            expired: false,
+            ..Task::default()
         });
     }
 

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use sparring_wire::framing::Lines;
 use sparring_wire::transcript::{Direction, HttpRole};
 
+mod rules;
+
 const REVISION: Revision = Revision::V2025_11_25;
 
 /// A core, the time, and the timers that it has set.
@@ -237,8 +239,12 @@ fn the_table_lists_each_word() {
     let table: String = include_str!("../core.rs").lines().take_while(|l| l.starts_with("//!")).collect();
     for word in actions {
         assert!(table.contains(&format!("`{word}`")), "{word}");
-        let tests = [include_str!("tests.rs"), include_str!("tests/over_http.rs")];
-        assert!(tests.iter().any(|t| t.contains(&format!("\"{word}\""))), "no test uses {word}");
+        let tests = concat!(
+            include_str!("tests.rs"),
+            include_str!("tests/rules.rs"),
+            include_str!("tests/over_http.rs")
+        );
+        assert!(tests.contains(&format!("\"{word}\"")), "no test uses {word}");
     }
 }
 
@@ -322,7 +328,7 @@ fn cancellation_drops_the_faithful_answer_but_not_a_scripted_late_one() {
 #[test]
 fn own_messages_go_out_in_order_with_ids_of_their_own() {
     let mut bench = stdio(on_call(json!([
-        {"notify": {"method": "notifications/cancelled", "params": "{\"requestId\": \"$requestId\"}"}},
+        {"notify": {"method": "notifications/cancelled", "params": "{\"requestId\": \"{{id}}\"}"}},
         {"request": {"method": "ping"}},
         {"request": {"method": "roots/list"}},
         {"request": {"method": "ping", "id": "7"}},
@@ -355,7 +361,7 @@ fn own_messages_go_out_in_order_with_ids_of_their_own() {
 
 #[test]
 fn a_batch_may_hold_the_answer() {
-    let batch = r#"[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"},{"jsonrpc":"2.0","id":"$requestId","result":{"content":[]}}]"#;
+    let batch = r#"[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"},{"jsonrpc":"2.0","id":"{{id}}","result":{"content":[]}}]"#;
     let mut bench = unopened(on_call(json!([{"batch": batch}])), Revision::V2025_03_26, 1);
     bench.initialize();
     assert_eq!(bench.send(call(1, "a")), ["[~tools/list_changed, 1 ok]"]);
@@ -614,7 +620,7 @@ fn http_answers_follow_the_words() {
             vec!["#3 200 stream", "#3 id=e retry=5", "#3 ended by Server", "#3 reset"],
         ),
         (
-            json!([{"raw_body": {"text": "data: {\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}\r\r"}}]),
+            json!([{"raw_body": {"text": "data: {\"jsonrpc\":\"2.0\",\"id\":{{json id}},\"result\":{{result}}}\r\r"}}]),
             vec![
                 "#3 200 stream",
                 "#3 raw \"data: {\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"result\\\":{\\\"content\\\":[{\\\"type\\\":\\\"text\\\",\\\"text\\\":\\\"a\\\"}]}}\\r\\r\"",
@@ -633,7 +639,7 @@ fn http_answers_follow_the_words() {
 #[test]
 fn statuses_know_their_origins() {
     let mut bench = http(json!({"rules": [{"on": "http-post", "nth": 3, "do": [
-        {"status": {"code": 307, "headers": {"Location": "{other}/x", "X-Own": "{origin}"}}},
+        {"status": {"code": 307, "headers": {"Location": "{{other}}/x", "X-Own": "{{origin}}"}}},
     ]}]}));
     bench.post(call(1, "a"));
     let headers = bench.effects.iter().find_map(|e| match e {
@@ -812,7 +818,7 @@ fn any_action() -> impl Strategy<Value = Value> {
         Just(json!({"cut": {"after": 170, "how": "stall"}})),
         Just(json!({"cut": {"after": 40, "in_body": true, "how": "reset"}})),
         Just(json!({"pieces": {"every": 9}})),
-        Just(json!({"raw_response": [{"text": "$id $result"}, {"pause_ms": 1}, "stall"]})),
+        Just(json!({"raw_response": [{"text": "{{id}} {{result}}"}, {"pause_ms": 1}, "stall"]})),
         Just(json!({"sse_event": {"data": "x", "on_get_stream": true}})),
         Just(json!({"sse_style": {"merge": 1, "unterminated": true}})),
         Just(json!("keep_open")),
@@ -831,7 +837,7 @@ fn any_action() -> impl Strategy<Value = Value> {
         Just(json!({"sse_comment": "c"})),
         Just(json!({"cut_stream": {"resumable": true}})),
         Just(json!({"answers": "sse"})),
-        Just(json!({"raw_body": {"text": "data: $result\n\n", "split_every": 3}})),
+        Just(json!({"raw_body": {"text": "data: {{result}}\n\n", "split_every": 3}})),
     ]
 }
 

@@ -61,6 +61,8 @@ pub struct HttpSpec {
     pub seed: u64,
     /// Where observations go.
     pub sink: Arc<dyn Sink>,
+    /// Report nothing but faults of the harness: for measurements.
+    pub quiet: bool,
     /// Counters to draw from.
     pub numbers: Arc<Numbers>,
     /// The endpoint's port on 127.0.0.1; 0 for any that is free.
@@ -82,6 +84,7 @@ pub struct HttpMock {
     url: String,
     origins: Origins,
     authorization_origin: Option<String>,
+    hand_out: serde_json::Map<String, serde_json::Value>,
     shared: Arc<Shared>,
     closing: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
@@ -109,11 +112,14 @@ impl HttpMock {
         let origins = Origins { own, other };
         let url = format!("{}{path}", origins.own);
         let authorization_origin = authorization.as_ref().map(|(_, origin)| origin.clone());
-        let auth =
-            spec.script.auth.clone().zip(authorization_origin.clone()).map(|(script, origin)| {
-                AuthServer::new(script, spec.revision, url.clone(), origin, spec.seed)
-            });
+        let auth = spec.script.auth.clone().zip(authorization_origin.clone()).map(|(script, origin)| {
+            AuthServer::new(script, spec.revision, url.clone(), origin, spec.seed)
+                .with_clock(unix_seconds())
+                .with_other_origin(&origins.other)
+        });
+        let hand_out = auth.as_ref().map(|auth| auth.hand_out(Duration::ZERO)).unwrap_or_default();
         let mut core = make(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth);
+        core.set_quiet(spec.quiet);
         core.set_clock(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let (closing, closing_seen) = watch::channel(false);
         let shared = Arc::new(Shared {
@@ -132,7 +138,7 @@ impl HttpMock {
             .into_iter()
             .map(|(listener, role)| tokio::spawn(accept(listener, role, Arc::clone(&shared))))
             .collect();
-        Ok(Self { url, origins, authorization_origin, shared, closing, listeners })
+        Ok(Self { url, origins, authorization_origin, hand_out, shared, closing, listeners })
     }
 
     /// The endpoint's URL.
@@ -170,6 +176,12 @@ impl HttpMock {
         self.shared.state().core.exchanges()
     }
 
+    /// What a client has to be told before it starts, as far as the script's `auth` wants it: see
+    /// [`AuthServer::hand_out`].
+    pub const fn hand_out(&self) -> &serde_json::Map<String, serde_json::Value> {
+        &self.hand_out
+    }
+
     /// Closes the listeners and all connections, and waits until that is done. Nothing is reported afterwards.
     pub async fn shutdown(mut self) {
         self.shared.state().closing = true;
@@ -181,6 +193,11 @@ impl HttpMock {
 }
 
 type MakeCore = fn(Arc<ServerScript>, Revision, u64, Origins, Option<AuthServer>) -> ServerCore;
+/// What signatures of clients are dated by.
+fn unix_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.ok().and_then(|now| i64::try_from(now.as_secs()).ok()).unwrap_or_default()
+}
 
 fn listen(port: u16) -> io::Result<(TcpListener, String)> {
     let listener = std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;

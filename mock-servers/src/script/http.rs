@@ -61,9 +61,9 @@ pub struct ConnectionScript {
 pub struct LegacySse {
     /// The path of the stream; `/sse` by default. It may be the Streamable HTTP endpoint's own.
     pub path: Option<String>,
-    /// What the `endpoint` event says; `/messages?session={session}` by default. `{session}` stands for the session's
-    /// id, percent-encoded, `{origin}` for this server's origin, `{other}` for a foreign one. Without `{session}`
-    /// messages belong to the stream opened last.
+    /// What the `endpoint` event says; `/messages?session={{session}}` by default. `{{session}}` stands for the
+    /// session's id, percent-encoded, `{{origin}}` for this server's origin, `{{other}}` for a foreign one. Without
+    /// `{{session}}` messages belong to the stream opened last.
     pub endpoint: Option<String>,
     /// What a POST to the endpoint is answered with when its message is taken; 202 without a body by default.
     pub accepted: Option<StatusAnswer>,
@@ -136,10 +136,9 @@ pub enum Resume {
 pub struct OwnEvent {
     /// The `event` field; none by default.
     pub event: Option<String>,
-    /// The data; no `data` field by default. In it `$id` stands for the JSON of the request's id and `$result` for the
-    /// faithful result; `{origin}` and `{other}` for the origins.
+    /// The data, a template; no `data` field by default.
     pub data: Option<String>,
-    /// The `id` field; by default none, or if the server gives its events ids, the next.
+    /// The `id` field, a template; by default none, or if the server gives its events ids, the next.
     pub id: Option<String>,
     /// The `retry` field, in milliseconds; none by default.
     pub retry_ms: Option<u64>,
@@ -161,7 +160,7 @@ pub enum OtherStream {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChangeSession {
-    /// The new id; a made-up one by default.
+    /// The new id, a template; a made-up one by default.
     pub id: Option<String>,
     /// The old id is still good.
     pub keep_old: bool,
@@ -200,7 +199,8 @@ pub struct CutStream {
 pub struct RawBody {
     /// Its content type; `text/event-stream` by default.
     pub content_type: Option<String>,
-    /// The text. In it `$id` stands for the JSON of the request's id and `$result` for the faithful result.
+    /// The text, a template: `{{json id}}` stands for the JSON of the request's id and `{{result}}` for the faithful
+    /// result.
     pub text: String,
     /// Send it in pieces of this many bytes.
     pub split_every: Option<u32>,

@@ -11,8 +11,7 @@ use std::fmt;
 pub struct StatusAnswer {
     /// The status code.
     pub code: u16,
-    /// Further header fields. In values `{origin}` stands for this server's origin, `{other}` for the origin of a
-    /// second listener, `{date}` for the time as an HTTP date, `{date+5}` for 5 seconds later.
+    /// Further header fields; values are templates.
     pub headers: Fields,
     /// The body.
     pub body: String,
@@ -33,7 +32,7 @@ pub struct Reply {
     pub reason: Option<String>,
     /// Another content type, or with an empty text none. Invalid unless only parameters or letter case differ.
     pub content_type: Option<String>,
-    /// Further header fields, with the same placeholders as those of `status`.
+    /// Further header fields; values are templates.
     pub headers: Fields,
     /// Names of header fields to leave out. Invalid for `content-type` and for what frames the body.
     pub without: Vec<String>,
@@ -51,9 +50,9 @@ pub struct Reply {
     pub gzip: bool,
     /// Interim responses before it: codes from 100 to 199.
     pub interim: Vec<u16>,
-    /// Text before the response. Invalid.
+    /// Text before the response, a template. Invalid.
     pub before: String,
-    /// Text behind the response. Invalid.
+    /// Text behind the response, a template. Invalid.
     pub after: String,
     /// Close the connection behind the response, announced or (with `false`) not.
     pub close: Option<bool>,
@@ -111,8 +110,7 @@ pub struct Pieces {
     pub gap_ms: Option<u64>,
 }
 
-/// A part of a response that a script spells out, byte by byte. In texts `$id` stands for the JSON of the request's id,
-/// `$result` for the faithful result, `{origin}` and `{other}` for the origins.
+/// A part of a response that a script spells out, byte by byte. Texts are templates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RawPart {

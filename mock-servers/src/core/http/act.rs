@@ -5,7 +5,6 @@ use crate::core::{Effect, RawOut, ServerCore, Task};
 use crate::script::{
     Action, Breaking, ChangeSession, CutStream, OtherStream, OwnEvent, RawBody, RawPart, StatusAnswer,
 };
-use serde_json::Value;
 use sparring_wire::Revision;
 use sparring_wire::jsonrpc;
 use sparring_wire::sse::{SseEvent, SseItem, SseReader};
@@ -103,8 +102,7 @@ impl ServerCore {
     fn own_event(&mut self, task: &Task, own: OwnEvent) {
         let Some(exchange) = self.stream_for(task, own.on_get_stream) else { return };
         let Some(key) = self.http.exchanges.get(&exchange).and_then(|e| e.stream) else { return };
-        let data = own.data.map(|data| self.fill_in(task, &data));
-        let event = SseEvent { event: own.event, data, id: own.id, retry: own.retry_ms };
+        let event = SseEvent { event: own.event, data: own.data, id: own.id, retry: own.retry_ms };
         let odd_id = event.id.as_ref().is_some_and(|id| id.contains(['\0', '\r', '\n']));
         let fault = odd_id
             || match event.data.as_deref() {
@@ -114,45 +112,23 @@ impl ServerCore {
         self.stream_send(key, event, fault);
     }
 
-    /// Header fields with their placeholders filled in.
-    pub(super) fn fields(&self, fields: &[(String, String)]) -> Vec<(String, String)> {
-        fields.iter().map(|(name, value)| (name.clone(), self.with_date(&self.with_origins(value)))).collect()
-    }
-
+    /// Fills in the origins, in what is no part of a rule.
     pub(super) fn with_origins(&self, text: &str) -> String {
-        if !text.contains('{') {
+        if !text.contains("{{") {
             return text.to_owned();
         }
-        text.replace("{origin}", &self.http.origins.own).replace("{other}", &self.http.origins.other)
+        let origins = &self.http.origins;
+        text.replace("{{origin}}", &origins.own).replace("{{other}}", &origins.other)
     }
 
-    /// Fills in `{date}` and `{date+5}`.
-    fn with_date(&self, text: &str) -> String {
-        let Some((before, (seconds, after))) = text.split_once("{date").and_then(|(before, rest)| {
-            let (seconds, after) = rest.split_once('}')?;
-            let seconds =
-                if seconds.is_empty() { 0 } else { seconds.strip_prefix('+')?.parse::<u32>().ok()? };
-            Some((before, (seconds, after)))
-        }) else {
-            return text.to_owned();
-        };
-        let then = UNIX_EPOCH + self.http.clock + self.now + Duration::from_secs(seconds.into());
-        format!("{before}{}{after}", httpdate::fmt_http_date(then))
-    }
-
-    /// Fills in what a text says of the request at hand, and the origins.
-    fn fill_in(&self, task: &Task, text: &str) -> String {
-        let mut text = self.with_origins(text);
-        if let Some(request) = task.request.as_ref().filter(|_| text.contains('$')) {
-            let answer = self.faithful(request);
-            let result = answer.get("result").map(Value::to_string).unwrap_or_default();
-            text = text.replace("$id", &request.id.to_string()).replace("$result", &result);
-        }
-        text
+    /// An HTTP date so many seconds from now.
+    pub(in crate::core) fn http_date(&self, seconds: u32) -> String {
+        httpdate::fmt_http_date(UNIX_EPOCH + self.http.clock + self.now + Duration::from_secs(seconds.into()))
     }
 
     pub(super) fn status(&mut self, exchange: u64, status: &StatusAnswer, fault: bool) {
-        let headers = self.fields(&status.headers.0);
+        let value = |(name, value): &(String, String)| (name.clone(), self.with_origins(value));
+        let headers = status.headers.0.iter().map(value).collect();
         self.give(exchange, status.code, headers, status.body.clone(), fault);
     }
 
@@ -223,13 +199,12 @@ impl ServerCore {
         if entry.is_over() || entry.stream.is_some() {
             return;
         }
-        let text = self.fill_in(task, &raw.text);
         let content_type = raw.content_type.clone().unwrap_or_else(|| "text/event-stream".into());
-        let fault = !is_honest_body(&content_type, &text);
+        let fault = !is_honest_body(&content_type, &raw.text);
         let mut headers = vec![("content-type".to_owned(), content_type)];
         let named = self.name_session(exchange, &mut headers).unwrap_or_default();
         self.response_out(exchange, Response { status: 200, headers, body: None, fault: fault || named });
-        self.raw_out(exchange, &text, raw.split_every, fault);
+        self.raw_out(exchange, &raw.text, raw.split_every, fault);
         self.enter(exchange);
         self.end_response(exchange, false);
         self.release(exchange);
@@ -249,11 +224,10 @@ impl ServerCore {
         for part in parts {
             let bytes = match part {
                 RawPart::Head(lines) => {
-                    let lines = self.fill_in(task, lines);
                     let lines: String = lines.lines().map(|line| format!("{line}\r\n")).collect();
                     format!("{lines}\r\n").into_bytes()
                 }
-                RawPart::Text(text) => self.fill_in(task, text).into_bytes(),
+                RawPart::Text(text) => text.clone().into_bytes(),
                 RawPart::Hex(digits) => hex(digits),
                 RawPart::Repeat(repeated) => {
                     let most = MAX_REPEAT / repeated.text.len().max(1);

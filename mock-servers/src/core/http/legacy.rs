@@ -63,7 +63,7 @@ impl ServerCore {
                 return Some(Part::Messages(Some(id.clone())));
             }
             let template = self.endpoint_template();
-            if !template.contains("{session}")
+            if !template.contains("{{session}}")
                 && let Some((id, _)) = of(false)
             {
                 let latest =
@@ -72,7 +72,7 @@ impl ServerCore {
                     latest.and_then(|s| s.session.clone()).or_else(|| Some(id.clone())),
                 ));
             }
-            let place = self.resolve(&template.replace("{session}", "none"))?;
+            let place = self.resolve(&template.replace("{{session}}", "none"))?;
             if decoded(place.path()) == given && given != legacy_path(&self.script) {
                 return Some(Part::Messages(None));
             }
@@ -135,13 +135,13 @@ impl ServerCore {
 
     fn endpoint_template(&self) -> &str {
         let legacy: Option<&LegacySse> = self.script.http.legacy_sse.as_ref();
-        legacy.and_then(|legacy| legacy.endpoint.as_deref()).unwrap_or("/messages?session={session}")
+        legacy.and_then(|legacy| legacy.endpoint.as_deref()).unwrap_or("/messages?session={{session}}")
     }
 
     /// What the `endpoint` event says to a session.
     fn endpoint(&self, session: &str) -> String {
         let id: String = url::form_urlencoded::byte_serialize(session.as_bytes()).collect();
-        self.with_origins(&self.endpoint_template().replace("{session}", &id))
+        self.with_origins(&self.endpoint_template().replace("{{session}}", &id))
     }
 
     /// A reference, resolved against the stream's URL.
@@ -185,8 +185,8 @@ impl ServerCore {
     }
 
     /// A posted message is taken before anything comes of it, unless the script has a word to say about that.
-    pub(in crate::core) fn take_posted(&mut self, exchange: u64, actions: Option<&VecDeque<Action>>) {
-        if actions.is_none_or(|actions| !actions.iter().any(Action::answers_http)) {
+    pub(in crate::core) fn take_posted(&mut self, exchange: u64, actions: &VecDeque<Action>) {
+        if !actions.iter().any(Action::answers_http) {
             self.accept_posted(exchange);
         }
     }

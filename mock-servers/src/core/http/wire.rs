@@ -103,13 +103,10 @@ impl ServerCore {
             return self.shaped_out(exchange, response);
         }
         let Response { status, headers, body, fault } = response;
-        self.observe(What::HttpResponse(HttpResponse {
-            exchange,
-            status,
-            headers: headers.clone(),
-            body: body.clone(),
-            scripted_fault: fault,
-        }));
+        self.observe_with(|| {
+            let (headers, body) = (headers.clone(), body.clone());
+            What::HttpResponse(HttpResponse { exchange, status, headers, body, scripted_fault: fault })
+        });
         self.effect(match body {
             Some(body) => Effect::Respond { exchange, status, headers, body: body.into_bytes() },
             None => Effect::Head { exchange, status, headers },
@@ -156,7 +153,7 @@ impl ServerCore {
             headers.push(("content-encoding".into(), "gzip".into()));
             fault |= !takes_gzip;
         }
-        headers.extend(self.fields(&change.headers.0));
+        headers.extend(change.headers.0.iter().cloned());
         if change.pad_head > 0 {
             headers.push(("x-padding".into(), "x".repeat(change.pad_head as usize)));
         }

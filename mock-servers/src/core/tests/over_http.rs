@@ -50,7 +50,7 @@ fn responses_are_changed_in_one_thing_at_a_time() {
             head(&format!("X-A: 1\r\nX-A: 2\r\n{length}")),
             seen,
         ),
-        (json!({"headers": {"X-A": "{origin}"}}), head(&format!("x-a: http://own\r\n{length}")), seen),
+        (json!({"headers": {"X-A": "{{origin}}"}}), head(&format!("x-a: http://own\r\n{length}")), seen),
         (json!({"pad_head": 3}), head(&format!("x-padding: xxx\r\n{length}")), seen),
         (json!({"framing": "chunked"}), chunked.clone(), seen),
         (
@@ -477,11 +477,11 @@ fn the_endpoint_event_is_what_answers_the_stream() {
 #[test]
 fn endpoints_of_all_forms_lead_to_the_session() {
     for (endpoint, target) in [
-        ("/msg?s={session}", "/msg?s=$"),
-        ("msg?s={session}", "/a/b/msg?s=$"),
-        ("?s={session}", "/a/b/sse?s=$"),
-        ("{origin}/msg/{session}", "/msg/$"),
-        ("/m sg/é?s={session}", "/m%20sg/%C3%A9?s=$"),
+        ("/msg?s={{session}}", "/msg?s=$"),
+        ("msg?s={{session}}", "/a/b/msg?s=$"),
+        ("?s={{session}}", "/a/b/sse?s=$"),
+        ("{{origin}}/msg/{{session}}", "/msg/$"),
+        ("/m sg/é?s={{session}}", "/m%20sg/%C3%A9?s=$"),
         ("/messages", "/messages"),
     ] {
         let script =
@@ -491,15 +491,17 @@ fn endpoints_of_all_forms_lead_to_the_session() {
         let session = old.bench.core.http.first_session();
         assert_eq!(
             old.target,
-            endpoint.replace("{session}", &session).replace("{origin}", "http://127.0.0.1:4000")
+            endpoint.replace("{{session}}", &session).replace("{{origin}}", "http://127.0.0.1:4000")
         );
         old.target = target.replace('$', &session);
         old.initialize();
         assert_eq!(old.post(call(1, "a")), ["#4 202", "#1 1 a"], "{endpoint}");
     }
     // Another origin is marked, and so is what a session id of odd characters becomes.
-    let mut old =
-        Old::new(json!({"http": {"legacy_sse": {"endpoint": "{other}/x?{session}"}}}), Transport::SseLegacy);
+    let mut old = Old::new(
+        json!({"http": {"legacy_sse": {"endpoint": "{{other}}/x?{{session}}"}}}),
+        Transport::SseLegacy,
+    );
     assert!(old.open("/sse")[1].ends_with('!'));
     let script = json!({"tools": ["echo"], "http": {"session_ids": ["a/b c&d"], "legacy_sse": {}}});
     let mut old = Old::new(script, Transport::SseLegacy);
