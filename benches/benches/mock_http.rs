@@ -5,7 +5,6 @@
 //! sparring-benches --bench mock_http`; words behind `--` choose parts: `latency`, `load`, `sse`, `sessions`.
 
 #![expect(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
