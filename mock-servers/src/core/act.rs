@@ -2,7 +2,6 @@
 
 use super::{Effect, MAX_TASKS, ServerCore, Task, Then, Wait};
 use crate::script::{Action, Repeat};
-use sparring_wire::Transport;
 use std::time::Duration;
 
 /// How a task goes on after an action.
@@ -55,6 +54,11 @@ impl ServerCore {
                     self.look(&request);
                 }
             }
+            Then::Endpoint => {
+                if !task.answered {
+                    self.send_endpoint(&mut task);
+                }
+            }
             Then::Give(answer) => self.give_late(&task, *answer),
             Then::Exit(code) => return self.exit(code),
         }
@@ -70,7 +74,7 @@ impl ServerCore {
     }
 
     fn act(&mut self, task: &mut Task, action: Action) -> Flow {
-        let http = self.transport == Transport::Http;
+        let http = !self.is_stdio();
         match action {
             Action::Default => {
                 if let Then::Look(_) = task.then {
@@ -79,6 +83,8 @@ impl ServerCore {
                     {
                         self.look(&request);
                     }
+                } else if matches!(task.then, Then::Endpoint) {
+                    self.send_endpoint(task);
                 } else if !task.cancelled {
                     self.give_faithful(task);
                 }
@@ -162,7 +168,16 @@ impl ServerCore {
             | Action::ExpireSession
             | Action::CloseGetStream
             | Action::SseComment(_)
-            | Action::RawBody(_) => {
+            | Action::RawBody(_)
+            | Action::Reply(_)
+            | Action::Cut(_)
+            | Action::Pieces(_)
+            | Action::RawResponse(_)
+            | Action::SseEvent(_)
+            | Action::SseStyle(_)
+            | Action::KeepOpen
+            | Action::AnswerOn(_)
+            | Action::ChangeSession(_) => {
                 if http {
                     self.act_http(task, action);
                 }

@@ -224,6 +224,7 @@ impl Shell {
             | Effect::Head { .. }
             | Effect::Chunk { .. }
             | Effect::End { .. }
+            | Effect::Raw { .. }
             | Effect::Reset { .. } => {}
         }
     }
