@@ -215,7 +215,7 @@ const MCP: [(&str, &str); 3] = [
     ("mcp-protocol-version", "2025-11-25"),
 ];
 
-fn mcp<'a>(session: &'a str) -> Vec<(&'a str, &'a str)> {
+fn mcp(session: &str) -> Vec<(&str, &str)> {
     let mut headers = MCP.to_vec();
     if !session.is_empty() {
         headers.push(("mcp-session-id", session));
