@@ -303,7 +303,9 @@ fn explain(file: &str, text: &str, tree: &Node, error: &YamlError, top: Top) -> 
             } else {
                 format!("`{variant}` is not a value of `{tail}`")
             };
-            (Code::UnknownWord, key_place, message, help)
+            // The word is a key where it has an argument.
+            let is_key = matches!(path.as_ref().and_then(|p| p.0.last()), Some(Step::Key(k)) if k == variant);
+            (Code::UnknownWord, if is_key { key_place } else { place }, message, help)
         }
         YamlError::SerdeMissingField { field, .. } => {
             // The place given is that of the last value of the map that lacks the key, or of an empty map itself.
@@ -333,7 +335,15 @@ fn explain(file: &str, text: &str, tree: &Node, error: &YamlError, top: Top) -> 
                 None => (Code::Value, place, msg.clone(), meant(msg)),
             }
         }
-        other => (Code::Yaml, place, other.without_place(), None),
+        other => {
+            let message = other.without_place();
+            if message.starts_with("externally tagged enum expected") {
+                let message = "one word, or a map with one key, is expected here".to_owned();
+                (Code::Type, place, message, None)
+            } else {
+                (Code::Yaml, place, message, None)
+            }
+        }
     };
     if place.line == 0 {
         Diagnostic::whole_file(file, code, message).with_help(help)
@@ -550,6 +560,8 @@ judge:
         8│       do: [ { expire_sesion: }, { status: 404 } ]
          │               ^^^^^^^^^^^^^ did you mean `expire_session`?
         ");
+        insta::assert_snapshot!(without("tools: [echo]", "cursors: nummeric"), @"");
+        insta::assert_snapshot!(without("tools: [echo]", "cursors: [numeric]"), @"");
         insta::assert_snapshot!(without("status: 404", "status: soon"), @r#"
         error[type]: this is string "soon", but a status code, or a map with `code`, `headers` and `body` is expected
          ┌─ area/name.yaml:8:34

@@ -8,8 +8,9 @@ mod page;
 mod vocabulary;
 
 use files::{File, files, root};
-use page::{END, START, Used};
+use page::{END, KINDS_START, START, Used};
 use sparring_scenarios::load;
+use sparring_scenarios::pattern::JSON_OPERATORS;
 use sparring_scenarios::schema::{Kind, schema};
 use std::collections::BTreeMap;
 use vocabulary::Vocabulary;
@@ -62,22 +63,39 @@ fn each_word_is_described_and_used() {
     complain(not_described.is_empty() && not_used.is_empty(), &missing);
 }
 
-#[test]
-fn the_reference_is_up_to_date() {
-    let (vocabulary, files) = (vocabulary(), files());
-    let used = used(&vocabulary, &files);
-    let now = page::page(&vocabulary, &vocabulary.owners("Scenario"), &used);
-    let path = root().join(PAGE);
+/// Compares the generated part of a page, or writes it anew.
+fn up_to_date(page: &str, start: &str, now: &str) {
+    let path = root().join(page);
     let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(START).unwrap_or_else(|| panic!("{PAGE} has the line {START}"));
-    let (_, after) = rest.split_once(END).unwrap_or_else(|| panic!("{PAGE} has the line {END}"));
+    let (before, rest) = text.split_once(start).unwrap_or_else(|| panic!("{page} has the line {start}"));
+    let (_, after) = rest.split_once(END).unwrap_or_else(|| panic!("{page} has the line {END}"));
     let whole = format!("{before}{now}{after}");
     if std::env::var_os("SPARRING_BLESS").is_some() {
         std::fs::write(&path, &whole).unwrap();
     }
     let text = std::fs::read_to_string(&path).unwrap();
-    let advice = format!("{PAGE} is out of date: run `SPARRING_BLESS=1 cargo test -p sparring-scenarios`");
+    let advice = format!("{page} is out of date: run `SPARRING_BLESS=1 cargo test -p sparring-scenarios`");
     complain(text == whole, &advice);
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    let (vocabulary, files) = (vocabulary(), files());
+    let used = used(&vocabulary, &files);
+    up_to_date(PAGE, START, &page::page(&vocabulary, &vocabulary.owners("Scenario"), &used));
+}
+
+#[test]
+fn the_kinds_of_events_are_up_to_date() {
+    up_to_date("docs/interpreting.md", KINDS_START, &page::kinds(&schema(Kind::Transcript)));
+}
+
+#[test]
+fn the_operators_are_in_the_manual() {
+    let text = std::fs::read_to_string(root().join(PAGE)).unwrap();
+    for operator in JSON_OPERATORS {
+        assert!(text.contains(&format!("| `{{\"{operator}\": ")), "{operator}");
+    }
 }
 
 /// What a part of a scenario needs around it to be one.

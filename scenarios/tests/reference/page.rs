@@ -2,13 +2,46 @@
 
 use crate::files::{Excerpt, File, excerpt};
 use crate::vocabulary::{Name, Vocabulary, Way, Word, reference};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sparring_scenarios::code::Code;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 pub(crate) const START: &str = "<!-- generated from the schema and the examples: SPARRING_BLESS=1 cargo test -p sparring-scenarios -->\n";
 pub(crate) const END: &str = "<!-- end of the generated part -->\n";
+
+pub(crate) const KINDS_START: &str =
+    "<!-- generated from the schema: SPARRING_BLESS=1 cargo test -p sparring-scenarios -->\n";
+
+/// The table of a transcript's kinds of events, for `docs/interpreting.md`.
+pub(crate) fn kinds(schema: &Value) -> String {
+    let mut out = format!("{KINDS_START}\n| kind | members | meaning |\n| --- | --- | --- |\n");
+    for variant in schema["$defs"]["What"]["oneOf"].as_array().unwrap() {
+        // A variant around a struct of its own refers to it.
+        let inner = reference(variant).map_or(variant, |name| &schema["$defs"][name]);
+        let members: Vec<String> = [variant, inner]
+            .iter()
+            .filter_map(|part| part["properties"].as_object().map(|properties| (part, properties)))
+            .flat_map(|(part, properties)| properties.iter().map(move |(name, member)| (part, name, member)))
+            .filter(|(_, name, _)| *name != "kind")
+            .map(|(part, name, member)| {
+                let required = part["required"].as_array().is_some_and(|r| r.contains(&json!(name)));
+                let about = member["description"].as_str().unwrap_or_default();
+                let about = paragraph(about.trim_end_matches('.'));
+                format!("`{name}`{}: {about}", if required { "" } else { "?" })
+            })
+            .collect();
+        let mut members = members;
+        members.sort();
+        members.dedup();
+        let kind = variant["properties"]["kind"]["const"].as_str().unwrap();
+        let about = paragraph(variant["description"].as_str().unwrap_or_default());
+        let _ = writeln!(out, "| `{kind}` | {} | {about} |", members.join("; ").replace('|', "\\|"));
+    }
+    out.push('\n');
+    out.push_str(END);
+    out
+}
 
 /// Where a word is used: the file and the way in it.
 pub(crate) type Used<'a> = BTreeMap<Name, Vec<(&'a File, Way)>>;
@@ -154,7 +187,7 @@ fn kind(schema: &Value) -> String {
     }
     if let Some(branches) = ["oneOf", "anyOf"].iter().find_map(|key| schema[*key].as_array()) {
         let kinds: Vec<String> =
-            branches.iter().filter(|branch| branch["type"] != "null").map(|branch| kind(branch)).collect();
+            branches.iter().filter(|branch| branch["type"] != "null").map(kind).collect();
         return kinds.join(" or ");
     }
     if let Some(words) = schema["enum"].as_array() {
