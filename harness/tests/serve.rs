@@ -215,7 +215,7 @@ const MCP: [(&str, &str); 3] = [
     ("mcp-protocol-version", "2025-11-25"),
 ];
 
-fn mcp<'a>(session: &'a str) -> Vec<(&'a str, &'a str)> {
+fn mcp(session: &str) -> Vec<(&str, &str)> {
     let mut headers = MCP.to_vec();
     if !session.is_empty() {
         headers.push(("mcp-session-id", session));
@@ -520,7 +520,7 @@ fn what_is_asked_wrongly_is_told_with_its_place_and_help() {
         ("/actions", "notify: { method: x }", 400, "yaml", "a list of actions"),
         ("/actions", "[]", 400, "value", "nothing to do"),
         ("/actions", "[ { status: 404 }", 400, "yaml", ""),
-        ("/actions", "[ { notify: { method: x, params: '{' } } ]", 400, "value", "not JSON"),
+        ("/actions", "[ { notify: { method: x, params: '{' } } ]", 400, "json", "not JSON"),
         ("/actions?sesion=x", "[ reset ]", 400, "query", "sesion"),
         ("/actions?exchange=one", "[ reset ]", 400, "query", "exchange"),
         ("/actions?incarnation=1", "[ reset ]", 400, "query", "stdio"),

@@ -57,7 +57,7 @@ fn each_report_has_a_script_or_a_reason() {
 /// - `cancel ID`, `answer ID`: a cancellation, an answer;
 /// - `wait`: time passes until the next timer is due;
 /// - `get`, `delete`: over HTTP;
-/// - `eof`, `SIGTERM`: over stdio.
+/// - `eof`, `SIGTERM`: over stdio; `writes`: how many lines ended in each write to stdout since that was asked.
 ///
 /// What it sees is told in short: messages by id and text, code or method; `!` stands behind what is marked as a scripted
 /// fault; over HTTP statuses go first.
@@ -70,6 +70,8 @@ struct Client {
     exchange: u64,
     session: Option<String>,
     version: Option<String>,
+    /// How many lines ended in each write to stdout since that was asked.
+    writes: Vec<String>,
 }
 
 impl Client {
@@ -92,6 +94,7 @@ impl Client {
             exchange: 0,
             session: None,
             version: None,
+            writes: Vec::new(),
         }
     }
 
@@ -121,10 +124,13 @@ impl Client {
                     );
                 }
                 Effect::Observe(What::Stderr { bytes }) => seen.push(format!("stderr {bytes}")),
+                Effect::Write(bytes) => {
+                    self.writes.push(bytes.iter().filter(|b| **b == b'\n').count().to_string());
+                }
                 Effect::End { .. } => seen.push("end".to_owned()),
                 Effect::Reset { .. } => seen.push("reset".to_owned()),
                 Effect::Exit(code) => seen.push(format!("exit {code}")),
-                Effect::StopReading => seen.push("deaf".to_owned()),
+                Effect::StopReading { .. } => seen.push("deaf".to_owned()),
                 _ => {}
             }
         }
@@ -208,6 +214,7 @@ impl Client {
                 self.now = due;
                 self.input(Input::Timer(id))
             }
+            "writes" => vec![std::mem::take(&mut self.writes).join(" ")],
             "get" => self.http("GET", String::new()),
             "delete" => self.http("DELETE", String::new()),
             "eof" => self.input(Input::Eof),

@@ -22,11 +22,7 @@ fn every_script_can_be_read_and_says_what_it_is_for() {
     assert!(!found.is_empty());
     for path in found {
         match sparring_scenarios::load::script(&path) {
-            Ok(script) => {
-                assert!(script.description.is_some(), "{}: no description", path.display());
-                let lost = script.lost_states();
-                assert!(lost.is_empty(), "{}: nothing leads to {lost:?}", path.display());
-            }
+            Ok(script) => assert!(script.description.is_some(), "{}: no description", path.display()),
             Err(wrong) => assert_eq!("", wrong.render(false)),
         }
     }

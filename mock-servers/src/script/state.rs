@@ -1,6 +1,6 @@
 //! What a script remembers between events: states and counters.
 
-use super::{Action, AnyOf, Per, ServerScript};
+use super::{AnyOf, Per};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -29,36 +29,6 @@ pub struct StateIs(pub BTreeMap<String, AnyOf>);
 /// States to go to: `set_state: open`, or `set_state: { door: open }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetState(pub BTreeMap<String, String>);
-
-impl ServerScript {
-    /// States that a rule, or a hold in it, asks for and that nothing leads to: the rule's place, the machine, the state.
-    /// States that are made up at run time, by placeholders, count for any.
-    pub fn lost_states(&self) -> Vec<(usize, String, String)> {
-        let actions = self.all_actions();
-        let reached = |machine: &str, state: &str| {
-            let first = self.states.get(machine).and_then(|s| s.first.as_deref()).unwrap_or(FIRST_STATE);
-            state == first
-                || actions.iter().any(|action| match action {
-                    Action::SetState(states) => {
-                        states.0.get(machine).is_some_and(|to| to == state || to.contains("{{"))
-                    }
-                    _ => false,
-                })
-        };
-        let mut lost = Vec::new();
-        for (position, rule) in self.rules.iter().enumerate() {
-            let holds = rule.actions.iter().filter_map(|action| match action {
-                Action::HoldUntil(until) => until.state.as_ref(),
-                _ => None,
-            });
-            for (machine, states) in rule.state.iter().chain(holds).flat_map(|asked| &asked.0) {
-                let unreached = states.0.iter().filter(|state| !reached(machine, state));
-                lost.extend(unreached.map(|state| (position, machine.clone(), state.clone())));
-            }
-        }
-        lost
-    }
-}
 
 impl<'de> Deserialize<'de> for StateIs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -26,9 +26,11 @@ pub struct RawBytes(pub Vec<u8>);
 #[schemars(rename = "RawBytes")]
 enum SpelledBytes {
     /// Hexadecimal digits, two for each byte; spaces are allowed between bytes.
-    Hex(String),
+    Hex(#[schemars(regex(pattern = r"^(\s*[0-9A-Fa-f]\s*[0-9A-Fa-f])*\s*$"))] String),
     /// Base64, the standard alphabet, padded.
-    Base64(String),
+    Base64(
+        #[schemars(regex(pattern = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"))] String,
+    ),
 }
 
 impl<'de> Deserialize<'de> for RawBytes {

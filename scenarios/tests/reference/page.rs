@@ -187,7 +187,7 @@ fn kind(schema: &Value) -> String {
     }
     if let Some(branches) = ["oneOf", "anyOf"].iter().find_map(|key| schema[*key].as_array()) {
         let kinds: Vec<String> =
-            branches.iter().filter(|branch| branch["type"] != "null").map(|branch| kind(branch)).collect();
+            branches.iter().filter(|branch| branch["type"] != "null").map(kind).collect();
         return kinds.join(" or ");
     }
     if let Some(words) = schema["enum"].as_array() {

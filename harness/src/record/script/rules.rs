@@ -3,7 +3,7 @@
 use super::walk::{Reaction, held};
 use serde_json::Value;
 use sparring_mock_servers::model::Model;
-use sparring_mock_servers::script::{Action, ErrorAnswer, JsonText, Rule, ServerScript, Trigger};
+use sparring_mock_servers::script::{Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Trigger};
 use sparring_wire::Revision;
 
 /// Reactions that one rule, or one series of rules, is for.
@@ -68,12 +68,12 @@ pub(super) fn of(
 /// `needed`: other rules would catch what this group is for.
 fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> {
     let rule = |nth: Option<u32>, actions: &[Action]| Rule {
-        label: None,
-        on: group.on.clone(),
-        nth,
-        incarnation: group.incarnation.filter(|_| several_processes),
-        params: Some(JsonText(group.key.clone())).filter(|key| size(&key.0) > 1),
+        on: group.on.clone().into(),
+        nth: nth.map(|nth| Nth::These(vec![nth])),
+        incarnation: group.incarnation.filter(|_| several_processes).map(|n| Nth::These(vec![n])),
+        params: Some(Like(group.key.clone())).filter(|key| size(&key.0) > 1),
         actions: actions.to_vec(),
+        ..Rule::default()
     };
     let plain = [Action::Default];
     let is_plain = |actions: &[Action]| !needed && (actions.is_empty() || actions == plain);
