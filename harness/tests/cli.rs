@@ -386,7 +386,8 @@ fn the_examples_of_the_manual_are_clean_and_pass() {
     assert!(stdout.contains("nothing to complain of"), "{stdout}{stderr}");
     let out = tempfile::tempdir().unwrap();
     let out = out.path().display().to_string();
-    let (status, stdout, stderr) = run(&["run", "--scenarios", folder, "--scenario", "my.*", "--allow-unsupported", "--out", &out]);
+    let (status, stdout, stderr) =
+        run(&["run", "--scenarios", folder, "--scenario", "my.*", "--allow-unsupported", "--out", &out]);
     assert_eq!(status, 0, "{stdout}{stderr}");
 }
 
