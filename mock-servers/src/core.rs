@@ -20,23 +20,30 @@
 //! | `default`, `respond`, `error`, `drop`, `hold_until`, `mangle`, `duplicate` | both | the answer to the request at hand; a second answer is marked as a scripted fault |
 //! | `delay_ms` | both | the rule's later actions wait; other messages are served meanwhile |
 //! | `notify`, `request`, `progress`, `batch` | both | on the stream of the request at hand; without one (or with `on_get_stream`) on the GET stream, kept until one is opened |
+//! | `input_required`, `run_as_task` | both | the answer to the request at hand, or (before 2026-07-28) questions before it |
+//! | `move_tasks`, `resource_updated`, `end_subscriptions`, `leave_out`, `log` | both | told where the word says |
 //! | `add_tool`, `remove_tool`, `add_resource`, `remove_prompt` | both | the model changes, silently |
-//! | `announce` | both | list_changed, on the GET stream if the endpoint offers one, else on that of the request at hand |
+//! | `announce` | both | list_changed: to subscriptions in 2026-07-28; before on the GET stream if the endpoint offers one, else on that of the request at hand |
 //! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
 //! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body` | HTTP | ignored over stdio, except that `stall` is `drop` there |
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
 
 mod act;
 mod control;
+pub(crate) mod era;
+mod headers;
 mod http;
+mod jobs;
+mod listen;
+mod rounds;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
 use crate::auth::AuthServer;
-use crate::model::{Model, RpcError};
-use crate::script::{Action, Rule, ServerScript, Trigger};
-use serde_json::{Value, json};
+use crate::model::{Model, Reply, RpcError};
+use crate::script::{Action, ResultMember, Rule, ServerScript, Trigger};
+use serde_json::{Map, Value, json};
 use sparring_wire::framing::Line;
 use sparring_wire::jsonrpc::{self, Envelope, Fault, Id, Inspected, codes};
 use sparring_wire::transcript::{HttpRequest, What};
@@ -164,6 +171,14 @@ pub struct ServerCore {
     /// Ids of our own requests that are unanswered.
     own_requests: Vec<Id>,
     next_own_request: u64,
+    /// Tasks of the protocol.
+    jobs: BTreeMap<String, jobs::Job>,
+    jobs_made: u64,
+    listens: Vec<listen::Subscription>,
+    /// What a request brought about, to be sent before its answer.
+    notices: Vec<Out>,
+    /// The time since 1970 at the moment that `now` counts from.
+    epoch: Duration,
     effects: Vec<Effect>,
     ended: bool,
     stdio: stdio::StdioState,
@@ -178,6 +193,29 @@ struct Pending {
     params: Option<Value>,
     /// It came before `initialize`.
     premature: bool,
+    /// What it is spoken in.
+    revision: Revision,
+    /// Why the revision does not take it.
+    refused: Option<RpcError>,
+    /// The client's answers to what was asked by requests of our own; `None` if nothing was.
+    inputs: Option<Map<String, Value>>,
+    /// Members that its result is not to have.
+    leave_out: Vec<ResultMember>,
+}
+
+impl Pending {
+    const fn new(id: Id, method: String, params: Option<Value>, revision: Revision) -> Self {
+        Self {
+            id,
+            method,
+            params,
+            premature: false,
+            revision,
+            refused: None,
+            inputs: None,
+            leave_out: Vec::new(),
+        }
+    }
 }
 
 /// The actions of a rule on one event, or the faithful answer to one request, as far as they have not run yet.
@@ -222,7 +260,12 @@ enum Then {
 #[derive(Debug)]
 enum Wait {
     Timer(Duration),
-    Until { on: Trigger, left: u32 },
+    Until {
+        on: Trigger,
+        left: u32,
+    },
+    /// The client's answers to these requests of ours, each of which is known by a key.
+    Inputs(BTreeMap<Id, String>),
 }
 
 /// A message of ours, ready to go out.
@@ -234,15 +277,18 @@ struct Out {
     answer: bool,
     /// It is an error.
     error: bool,
+    /// The HTTP status that it comes with, if it is not 200.
+    status: Option<u16>,
 }
 
 impl Out {
     fn message(value: &Value, fault: bool) -> Self {
-        Self { text: value.to_string(), fault, answer: false, error: false }
+        Self { text: value.to_string(), fault, answer: false, error: false, status: None }
     }
 
     fn answer(value: &Value, fault: bool) -> Self {
-        Self { text: value.to_string(), fault, answer: true, error: value.get("error").is_some() }
+        let error = value.get("error").is_some();
+        Self { text: value.to_string(), fault, answer: true, error, status: None }
     }
 }
 
@@ -271,8 +317,10 @@ impl ServerCore {
         seed: u64,
         http: http::HttpState,
     ) -> Self {
+        let model = Model::new(&script, revision);
+        let script = if model.newest_legacy().is_none() { without_sessions(script) } else { script };
         Self {
-            model: Model::new(&script, revision),
+            model,
             rule_counts: vec![0; script.rules.len()],
             script,
             revision,
@@ -284,11 +332,24 @@ impl ServerCore {
             next_task: START_TIMER + 1,
             own_requests: Vec::new(),
             next_own_request: 1,
+            jobs: BTreeMap::new(),
+            jobs_made: 0,
+            listens: Vec::new(),
+            notices: Vec::new(),
+            epoch: EPOCH,
             effects: Vec::new(),
             ended: false,
             stdio: stdio::StdioState::default(),
             http,
         }
+    }
+
+    /// Sets the wall clock: the time since 1970 at the moment that [`handle`](Self::handle)'s `now` counts from.
+    /// Without it all begins on 2026-07-28.
+    #[must_use]
+    pub const fn with_wall_clock(mut self, since_1970: Duration) -> Self {
+        self.epoch = since_1970;
+        self
     }
 
     /// Whether SIGTERM ends the process at once, without a look at the script.
@@ -435,12 +496,19 @@ impl ServerCore {
     fn message(&mut self, message: &Inspected, scope: Scope) {
         match &message.envelope {
             Envelope::Request { id: Some(id), method, params } => {
-                let known = self.note_request(method, &scope);
+                let (header, refused) = self.http.refusal_of(&scope);
+                let revision =
+                    self.revision_for(&message.envelope, header.as_deref(), scope.session.as_deref());
+                let refused = refused.or_else(|| {
+                    let checked = revision.is_stateless() && self.is_stdio();
+                    checked.then(|| self.refusal(method, params.as_ref(), None)).flatten()
+                });
+                let known = revision.is_stateless() || self.note_request(method, &scope);
+                let revision = self.note_peer(method, params.as_ref(), revision, &scope);
                 let request = Pending {
-                    id: id.clone(),
-                    method: method.clone(),
-                    params: params.clone(),
                     premature: !known && method != "ping",
+                    refused,
+                    ..Pending::new(id.clone(), method.clone(), params.clone(), revision)
                 };
                 let trigger = Trigger::Method(method.clone());
                 self.event(&trigger, params.as_ref(), scope, Some(request), Then::Answer);
@@ -455,11 +523,17 @@ impl ServerCore {
             Envelope::Result { id, result } => {
                 self.own_requests.retain(|own| Some(own) != id.as_ref());
                 self.event(&Trigger::Response, Some(result), scope, None, Then::Nothing);
+                if let Some(id) = id {
+                    self.input_came(id, result);
+                }
             }
             Envelope::Error { id, .. } => {
                 self.own_requests.retain(|own| Some(own) != id.as_ref());
                 let error = message.value.as_ref().and_then(|v| v.get("error"));
                 self.event(&Trigger::Response, error, scope, None, Then::Nothing);
+                if let Some(id) = id {
+                    self.input_came(id, error.unwrap_or(&Value::Null));
+                }
             }
             _ => {}
         }
@@ -478,6 +552,7 @@ impl ServerCore {
     /// Drops the pending faithful answer to a cancelled request.
     fn cancel(&mut self, params: Option<&Value>, scope: &Scope) {
         let Some(id) = params.and_then(|p| p.get("requestId")).and_then(Id::from_value) else { return };
+        self.unlisten(&id, scope);
         let pending = self.tasks.iter_mut().find(|(_, task)| {
             task.scope.session == scope.session
                 && matches!(task.then, Then::Answer)
@@ -502,15 +577,35 @@ impl ServerCore {
     }
 
     /// The faithful answer to a request.
-    fn faithful(&self, request: &Pending) -> Value {
-        let answer = if request.premature {
-            Err(RpcError::new(codes::INVALID_REQUEST, "the conversation has not been initialized"))
-        } else {
-            self.model.answer(&request.method, request.params.as_ref())
-        };
-        match answer {
-            Ok(result) => jsonrpc::result(&request.id, result),
+    fn faithful(&mut self, request: &Pending, scope: &Scope) -> Value {
+        match self.faithful_result(request, scope) {
+            Ok(mut result) => {
+                self.dress(request, &mut result);
+                jsonrpc::result(&request.id, result)
+            }
             Err(error) => jsonrpc::error(&request.id, error.code, &error.message, error.data),
+        }
+    }
+
+    fn faithful_result(&mut self, request: &Pending, scope: &Scope) -> Result<Value, RpcError> {
+        if let Some(refused) = &request.refused {
+            return Err(refused.clone());
+        }
+        // What the server has never heard of is unknown to it at any time.
+        if request.premature && Model::has_method(&request.method, request.revision) {
+            return Err(RpcError::new(codes::INVALID_REQUEST, "the conversation has not been initialized"));
+        }
+        let params = request.params.as_ref();
+        let ask = params.filter(|_| request.method == "tools/call").and_then(|p| self.model.asks(p));
+        let asks_now =
+            ask.as_ref().is_some_and(|ask| request.revision.is_stateless() && !self.is_settled(ask, request));
+        if !asks_now && let Some(answer) = self.job_answer(request, scope) {
+            return answer;
+        }
+        let inputs = request.inputs.clone().unwrap_or_default();
+        match self.model.answer(request.revision, &request.method, params, &inputs)? {
+            Reply::Result(result) => Ok(result),
+            Reply::Ask(ask) => self.ask_or_go_on(&ask, request, scope),
         }
     }
 
@@ -526,6 +621,24 @@ impl ServerCore {
         }
     }
 }
+
+/// The script of a server that speaks only 2026-07-28: what has to do with sessions and with streams that outlive
+/// their response means nothing to it.
+fn without_sessions(script: Arc<ServerScript>) -> Arc<ServerScript> {
+    let http = &script.http;
+    if !(http.sessions || http.get_stream || http.event_ids || http.priming) {
+        return script;
+    }
+    let mut script = (*script).clone();
+    script.http.sessions = false;
+    script.http.get_stream = false;
+    script.http.event_ids = false;
+    script.http.priming = false;
+    Arc::new(script)
+}
+
+/// 2026-07-28.
+const EPOCH: Duration = Duration::from_secs(1_785_196_800);
 
 /// Why a message can't be dealt with.
 #[derive(Debug)]

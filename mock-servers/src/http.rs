@@ -109,7 +109,8 @@ impl HttpMock {
             spec.script.auth.clone().zip(authorization_origin.clone()).map(|(script, origin)| {
                 AuthServer::new(script, spec.revision, url.clone(), origin, spec.seed)
             });
-        let core = ServerCore::http(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth);
+        let core = ServerCore::http(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth)
+            .with_wall_clock(crate::clock::since_1970());
         let (closing, closing_seen) = watch::channel(false);
         let shared = Arc::new(Shared {
             name: spec.name,

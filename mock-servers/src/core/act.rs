@@ -1,17 +1,19 @@
 //! The interpreter of a rule's actions.
 
+use super::listen::is_for_subscribers;
+use super::rounds::Detour;
 use super::{Effect, MAX_TASKS, Out, Pending, ServerCore, Task, Then, Wait};
 use crate::model::tool_name;
-use crate::script::{Action, ErrorAnswer, JsonText, ListKind, Mangle, OwnMessage};
+use crate::script::{Action, ErrorAnswer, JsonText, LogMessage, Mangle, OwnMessage};
 use crate::shape;
 use serde_json::{Value, json};
 use sparring_wire::jsonrpc::{self, Envelope, Id};
 use sparring_wire::transcript::What;
-use sparring_wire::{Revision, Transport};
+use sparring_wire::{Revision, Transport, meta};
 use std::time::Duration;
 
 /// How a task goes on after an action.
-enum Flow {
+pub(super) enum Flow {
     Next,
     Park(Wait),
 }
@@ -45,7 +47,15 @@ impl ServerCore {
             Then::Nothing => {}
             Then::Answer => {
                 if !task.answered && !task.cancelled {
-                    self.give_faithful(&mut task);
+                    match self.detour(&mut task) {
+                        Detour::None => self.give_faithful(&mut task),
+                        Detour::Ask(ask) => {
+                            task.then = Then::Answer;
+                            task.actions.push_front(Action::InputRequired(ask));
+                            return self.run(task);
+                        }
+                        Detour::Done => {}
+                    }
                 }
             }
             Then::Look(request) => {
@@ -77,7 +87,14 @@ impl ServerCore {
                         self.look(&request);
                     }
                 } else if !task.cancelled {
-                    self.give_faithful(task);
+                    match self.detour(task) {
+                        Detour::None => self.give_faithful(task),
+                        Detour::Ask(ask) => {
+                            task.actions.push_front(Action::Default);
+                            task.actions.push_front(Action::InputRequired(ask));
+                        }
+                        Detour::Done => {}
+                    }
                 }
             }
             Action::Respond(result) => self.respond_with(task, result),
@@ -92,7 +109,7 @@ impl ServerCore {
             Action::Mangle(mangle) => self.mangle(task, mangle),
             Action::Duplicate => {
                 if let Some(request) = &task.request {
-                    let answer = self.faithful(request);
+                    let answer = self.faithful(request, &task.scope);
                     self.force_stream(task);
                     self.answer(task, &answer, false);
                     self.answer(task, &answer, true);
@@ -119,16 +136,18 @@ impl ServerCore {
                 self.model.remove_prompt(&name);
                 self.observe(What::ModelChanged { change: format!("prompt `{name}` removed") });
             }
-            Action::Announce(kind) => {
-                let method = match kind {
-                    ListKind::Tools => "notifications/tools/list_changed",
-                    ListKind::Resources => "notifications/resources/list_changed",
-                    ListKind::Prompts => "notifications/prompts/list_changed",
-                };
-                let out = Out::message(&jsonrpc::notification(method, None), false);
-                let on_get_stream = self.script.http.get_stream;
-                self.send(task, out, on_get_stream);
+            Action::Announce(kind) => self.announce(task, kind),
+            Action::InputRequired(ask) => return self.input_required(task, ask),
+            Action::RunAsTask(script) => self.run_as_job(task, script),
+            Action::MoveTasks(to) => self.move_jobs(task, to),
+            Action::ResourceUpdated(uri) => self.resource_updated(task, &uri),
+            Action::EndSubscriptions(how) => self.end_subscriptions(how),
+            Action::LeaveOut(members) => {
+                if let Some(request) = &mut task.request {
+                    request.leave_out.extend(members);
+                }
             }
+            Action::Log(log) => self.log(task, log),
             Action::Stdout(_)
             | Action::StderrBytes(_)
             | Action::SplitEvery(_)
@@ -165,19 +184,25 @@ impl ServerCore {
     fn give_faithful(&mut self, task: &mut Task) {
         if let Some(request) = &task.request {
             // What the script put into the model may be wrong on purpose.
-            let answer = self.faithful(request);
+            let answer = self.faithful(request, &task.scope);
             let fault = self.is_faulty_answer(request, &answer);
+            self.give_notice(task);
             self.answer(task, &answer, fault);
         }
     }
 
-    fn is_faulty_answer(&self, request: &Pending, answer: &Value) -> bool {
-        answer.get("result").is_some_and(|result| !shape::result(&request.method, result, self.revision))
+    pub(super) fn is_faulty_answer(&self, request: &Pending, answer: &Value) -> bool {
+        match (answer.get("result"), answer.get("error")) {
+            (Some(result), _) => !shape::result(&request.method, result, request.revision),
+            (None, Some(error)) => !shape::error(error, request.revision),
+            (None, None) => false,
+        }
     }
 
     /// Answers the request at hand. Any answer after the first is a fault.
-    fn answer(&mut self, task: &mut Task, answer: &Value, fault: bool) {
-        let out = Out::answer(answer, fault || task.answered);
+    pub(super) fn answer(&mut self, task: &mut Task, answer: &Value, fault: bool) {
+        let mut out = Out::answer(answer, fault || task.answered);
+        out.status = task.request.as_ref().and_then(|request| Self::status_of(request, answer));
         self.answer_out(task, out);
     }
 
@@ -192,8 +217,10 @@ impl ServerCore {
 
     fn respond_with(&mut self, task: &mut Task, result: JsonText) {
         if let Some(request) = &task.request {
-            let fault = !result.0.is_object() || !shape::result(&request.method, &result.0, self.revision);
-            let answer = jsonrpc::result(&request.id, result.0);
+            let mut result = result.0;
+            self.dress(request, &mut result);
+            let fault = !result.is_object() || !shape::result(&request.method, &result, request.revision);
+            let answer = jsonrpc::result(&request.id, result);
             self.answer(task, &answer, fault);
         }
     }
@@ -201,11 +228,12 @@ impl ServerCore {
     fn error_with(&mut self, task: &mut Task, error: ErrorAnswer) {
         if let Some(request) = &task.request {
             let answer = jsonrpc::error(&request.id, error.code, &error.message, error.data.map(|d| d.0));
-            self.answer(task, &answer, false);
+            let fault = self.is_faulty_answer(request, &answer);
+            self.answer(task, &answer, fault);
         }
     }
 
-    fn drop_answer(&mut self, task: &mut Task) {
+    pub(super) fn drop_answer(&mut self, task: &mut Task) {
         self.show_stream(task);
         task.answered = true;
         task.dropped = true;
@@ -213,7 +241,7 @@ impl ServerCore {
 
     fn mangle(&mut self, task: &mut Task, mangle: Mangle) {
         let Some(request) = &task.request else { return };
-        let mut answer = self.faithful(request);
+        let mut answer = self.faithful(request, &task.scope);
         match mangle {
             Mangle::UnknownId => {
                 answer["id"] = match &request.id {
@@ -263,9 +291,48 @@ impl ServerCore {
 
     fn notify(&mut self, task: &Task, own: &OwnMessage) {
         let params = own_params(own, task);
-        let fault = !shape::own(&own.method, params.as_ref(), false, self.revision);
+        let revision = self.revision_of(task.request.as_ref(), &task.scope);
+        let mut fault = !shape::own(&own.method, params.as_ref(), false, revision);
+        if self.told(task, own, params.as_ref(), fault) {
+            return;
+        }
+        fault |= revision.is_stateless() && !self.is_asked_for(task, &own.method, params.as_ref());
         let out = Out::message(&jsonrpc::notification(&own.method, params), fault);
         self.send(task, out, own.on_get_stream);
+    }
+
+    /// Whether a notification of the stateless revision may be sent beside the answer to the request at hand.
+    fn is_asked_for(&self, task: &Task, method: &str, params: Option<&Value>) -> bool {
+        match method {
+            "notifications/message" => {
+                let level = params.and_then(|p| p["level"].as_str()).unwrap_or_default();
+                self.wants_log(task.request.as_ref(), &task.scope, level)
+            }
+            method if is_for_subscribers(method) => self.is_tagged_rightly(method, params),
+            _ => true,
+        }
+    }
+
+    /// The action `log`.
+    fn log(&mut self, task: &Task, log: LogMessage) {
+        let level = meta::LOG_LEVELS.get(log.level as usize).copied().unwrap_or_default();
+        if !self.wants_log(task.request.as_ref(), &task.scope, level) {
+            return;
+        }
+        let mut params = json!({"level": level});
+        if let Some(logger) = log.logger {
+            params["logger"] = logger.into();
+        }
+        params["data"] = log.data.0;
+        self.send(
+            task,
+            Out::message(&jsonrpc::notification("notifications/message", Some(params)), false),
+            false,
+        );
+    }
+
+    fn batches_are_welcome(&self, task: &Task) -> bool {
+        self.revision_of(task.request.as_ref(), &task.scope).has_batching()
     }
 
     fn own_request(&mut self, task: &Task, own: &OwnMessage) {
@@ -278,7 +345,8 @@ impl ServerCore {
             }
         };
         let params = own_params(own, task);
-        let mut fault = !shape::own(&own.method, params.as_ref(), true, self.revision);
+        let revision = self.revision_of(task.request.as_ref(), &task.scope);
+        let mut fault = !shape::own(&own.method, params.as_ref(), true, revision);
         match Id::from_value(&id) {
             Some(id) => self.own_requests.push(id),
             None => fault = true,
@@ -298,7 +366,7 @@ impl ServerCore {
         let Some(token) = token else { return };
         for step in 1..=times {
             let mut params = json!({"progressToken": token, "progress": step, "total": times});
-            if self.revision >= Revision::V2025_03_26 {
+            if self.revision_of(task.request.as_ref(), &task.scope) >= Revision::V2025_03_26 {
                 params["message"] = format!("step {step} of {times}").into();
             }
             let message = jsonrpc::notification("notifications/progress", Some(params));
@@ -316,9 +384,9 @@ impl ServerCore {
         let answers =
             id.is_some() && read.messages().iter().any(|m| m.envelope.is_response() && m.envelope.id() == id);
         let valid =
-            read.is_valid() && matches!(read.envelope, Envelope::Batch(_)) && self.revision.has_batching();
+            read.is_valid() && matches!(read.envelope, Envelope::Batch(_)) && self.batches_are_welcome(task);
         let fault = !valid || (answers && task.answered);
-        let out = Out { text, fault, answer: answers, error: false };
+        let out = Out { text, fault, answer: answers, error: false, status: None };
         if answers {
             // It is a message of its own, whatever batch the request came in.
             let batch = task.scope.batch.take();

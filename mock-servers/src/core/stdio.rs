@@ -1,5 +1,6 @@
 //! Lines in and out of a stdio server.
 
+use super::era::Peer;
 use super::{Broken, Effect, Out, Scope, ServerCore, Then, broken};
 use crate::script::{Action, Trigger};
 use sparring_wire::framing::Line;
@@ -15,6 +16,7 @@ const PIECE_GAP: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct StdioState {
     pub(super) initialized: bool,
+    pub(super) peer: Peer,
     pub(super) stdout_closed: bool,
     pub(super) next: Presentation,
     kept_back: Vec<u8>,
@@ -56,7 +58,9 @@ impl ServerCore {
         }
         let message = jsonrpc::inspect_bytes(&line.bytes);
         match &message.envelope {
-            Envelope::Batch(members) if self.revision.has_batching() && !members.is_empty() => {
+            Envelope::Batch(members)
+                if self.revision_of(None, &Scope::default()).has_batching() && !members.is_empty() =>
+            {
                 self.stdio.next_batch += 1;
                 let number = self.stdio.next_batch;
                 // One more than there are members, so that it stays open until all have been dealt with.
@@ -278,5 +282,6 @@ pub(super) fn gather(answers: &[Out]) -> Out {
         fault: answers.iter().any(|a| a.fault),
         answer: true,
         error: false,
+        status: None,
     }
 }

@@ -1,6 +1,9 @@
 //! Exceptions to the faithful behaviour: what to do.
 
-use super::{AnswerStyle, CutStream, JsonText, RawBody, ResourceScript, StatusAnswer, ToolScript, Until};
+use super::{
+    AnswerStyle, AskScript, CutStream, JsonText, LogMessage, RawBody, ResourceScript, ResultMember,
+    StatusAnswer, SubscriptionEnd, TaskMove, TaskScript, ToolScript, Until,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +49,25 @@ pub enum Action {
     RemovePrompt(String),
     /// Send `notifications/tools/list_changed`, `…/resources/…` or `…/prompts/…`.
     Announce(ListKind),
+
+    // ---- rounds and tasks ----
+    /// Ask the client for input; when it has come, the next action follows. A request that brings a `requestState`
+    /// of a later `input_required` in the same rule has passed the earlier ones. *Answers* (in 2026-07-28).
+    InputRequired(AskScript),
+    /// Run the request at hand as a task and answer with it, whatever the tool says. A fault where the revision or
+    /// the client knows no tasks. *Answers.*
+    RunAsTask(TaskScript),
+    /// Move all tasks that have not ended. Those who listen are told.
+    MoveTasks(TaskMove),
+    /// Send `notifications/resources/updated` for this URI to those who have subscribed to it.
+    ResourceUpdated(String),
+    /// End the client's subscriptions (2026-07-28; ignored before). Until then they stay open.
+    EndSubscriptions(SubscriptionEnd),
+    /// Leave these members out of the answer to the request at hand (2026-07-28; ignored before). Does not answer by
+    /// itself.
+    LeaveOut(Vec<ResultMember>),
+    /// Send a log message, if the client wants it.
+    Log(LogMessage),
 
     // ---- stdio ----
     /// Write this line to stdout, as it is.
@@ -104,6 +126,8 @@ impl Action {
                 | Self::HoldUntil(_)
                 | Self::Mangle(_)
                 | Self::Duplicate
+                | Self::InputRequired(_)
+                | Self::RunAsTask(_)
                 | Self::Status(_)
                 | Self::CutStream(_)
                 | Self::Reset

@@ -237,7 +237,8 @@ impl Shell {
         process: Process,
     ) -> io::Result<Arc<Self>> {
         let core =
-            ServerCore::stdio(Arc::new(setting.script), setting.revision, setting.incarnation, setting.seed);
+            ServerCore::stdio(Arc::new(setting.script), setting.revision, setting.incarnation, setting.seed)
+                .with_wall_clock(crate::clock::since_1970());
         let dies_on_sigterm = core.dies_on_sigterm();
         let shell = Arc::new(Self {
             state: Mutex::new(State { core, timers: BTreeSet::new(), reading: None, config: setting.config }),
