@@ -21,7 +21,7 @@
 //! | `delay_ms` | both | the rule's later actions wait; other messages are served meanwhile |
 //! | `notify`, `request`, `progress`, `batch` | both | on the stream of the request at hand; without one (or with `on_get_stream`) on the GET stream, kept until one is opened |
 //! | `input_required`, `run_as_task` | both | the answer to the request at hand, or (before 2026-07-28) questions before it |
-//! | `move_tasks`, `resource_updated`, `end_subscriptions`, `leave_out`, `log` | both | told where the word says |
+//! | `move_tasks`, `request_task`, `resource_updated`, `end_subscriptions`, `leave_out`, `log` | both | told where the word says |
 //! | `add_tool`, `remove_tool`, `add_resource`, `remove_prompt` | both | the model changes, silently |
 //! | `announce` | both | list_changed: to subscriptions in 2026-07-28; before on the GET stream if the endpoint offers one, else on that of the request at hand |
 //! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
@@ -31,6 +31,7 @@
 mod act;
 mod control;
 pub(crate) mod era;
+mod errand;
 mod headers;
 mod http;
 mod jobs;
@@ -264,6 +265,8 @@ enum Wait {
         on: Trigger,
         left: u32,
     },
+    /// The client's answer to a request of ours that has to do with a task of the client's.
+    Errand(errand::Errand),
     /// The client's answers to these requests of ours, each of which is known by a key.
     Inputs(BTreeMap<Id, String>),
 }
@@ -525,6 +528,7 @@ impl ServerCore {
                 self.event(&Trigger::Response, Some(result), scope, None, Then::Nothing);
                 if let Some(id) = id {
                     self.input_came(id, result);
+                    self.errand_came(id, result);
                 }
             }
             Envelope::Error { id, .. } => {
@@ -533,6 +537,7 @@ impl ServerCore {
                 self.event(&Trigger::Response, error, scope, None, Then::Nothing);
                 if let Some(id) = id {
                     self.input_came(id, error.unwrap_or(&Value::Null));
+                    self.errand_came(id, &Value::Null);
                 }
             }
             _ => {}

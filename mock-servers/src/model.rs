@@ -2,11 +2,16 @@
 //!
 //! Nothing that a revision lacks is in an answer, except where the script spells it out.
 
+mod entries;
+mod offered;
+
 use crate::library;
 use crate::script::{
     AskScript, CursorStyle, JsonText, PromptScript, ResourceScript, ServerScript, TaskScript, TaskSupport,
     ToolDefinition, ToolScript,
 };
+use entries::{prompt, resource};
+use offered::Offered;
 use serde_json::{Map, Value, json};
 use sparring_wire::Revision;
 use sparring_wire::jsonrpc::codes;
@@ -589,66 +594,6 @@ pub fn tool_name(tool: &ToolScript) -> &str {
     }
 }
 
-/// What the script offers, now or by a later action.
-#[derive(Debug, Clone, Copy)]
-struct Offered {
-    tools: bool,
-    resources: bool,
-    prompts: bool,
-    tasks: bool,
-}
-
-impl Offered {
-    fn by(script: &ServerScript) -> Self {
-        use crate::script::{Action, ListKind};
-        let acts =
-            |wanted: &dyn Fn(&Action) -> bool| script.rules.iter().flat_map(|r| &r.actions).any(wanted);
-        Self {
-            tools: !script.tools.is_empty()
-                || script.many_tools.is_some()
-                || acts(&|a| {
-                    matches!(
-                        a,
-                        Action::AddTool(_) | Action::RemoveTool(_) | Action::Announce(ListKind::Tools)
-                    )
-                }),
-            resources: !script.resources.is_empty()
-                || !script.templates.is_empty()
-                || acts(&|a| matches!(a, Action::AddResource(_) | Action::Announce(ListKind::Resources))),
-            prompts: !script.prompts.is_empty()
-                || acts(&|a| matches!(a, Action::RemovePrompt(_) | Action::Announce(ListKind::Prompts))),
-            tasks: acts(&|a| matches!(a, Action::RunAsTask(_))),
-        }
-    }
-
-    fn capabilities(self, revision: Revision, tasks: bool) -> Value {
-        let mut out = Map::new();
-        out.insert("logging".into(), json!({}));
-        if self.tools {
-            out.insert("tools".into(), json!({"listChanged": true}));
-        }
-        if self.resources {
-            out.insert("resources".into(), json!({"subscribe": true, "listChanged": true}));
-        }
-        if self.prompts {
-            out.insert("prompts".into(), json!({"listChanged": true}));
-        }
-        if (self.prompts || self.resources) && revision >= Revision::V2025_03_26 {
-            out.insert("completions".into(), json!({}));
-        }
-        if tasks && revision == Revision::V2025_11_25 {
-            out.insert(
-                "tasks".into(),
-                json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}),
-            );
-        }
-        if tasks && revision.is_stateless() {
-            out.insert("extensions".into(), json!({meta::TASKS_EXTENSION: {}}));
-        }
-        Value::Object(out)
-    }
-}
-
 fn string<'a>(params: &'a Value, key: &str) -> Result<&'a str, RpcError> {
     params.get(key).and_then(Value::as_str).ok_or_else(|| invalid_params(format!("`{key}` is not a string")))
 }
@@ -656,61 +601,6 @@ fn string<'a>(params: &'a Value, key: &str) -> Result<&'a str, RpcError> {
 fn resource_not_found(uri: &str, revision: Revision) -> RpcError {
     let code = if revision.is_stateless() { codes::INVALID_PARAMS } else { codes::RESOURCE_NOT_FOUND };
     RpcError { code, message: "resource not found".into(), data: Some(json!({"uri": uri})) }
-}
-
-fn resource(resource: &ResourceScript, revision: Revision) -> Value {
-    let name = resource.name.as_deref().unwrap_or_else(|| {
-        let last = resource.uri.rsplit('/').next().unwrap_or_default();
-        if last.is_empty() { resource.uri.as_str() } else { last }
-    });
-    let first = Revision::V2024_11_05;
-    let text = |text: &Option<String>| text.as_deref().map(Value::from);
-    entry(
-        revision,
-        [
-            ("uri", Some(resource.uri.as_str().into()), first),
-            ("name", Some(name.into()), first),
-            ("title", text(&resource.title), Revision::V2025_06_18),
-            ("description", text(&resource.description), first),
-            ("mimeType", text(&resource.mime_type), first),
-            ("icons", resource.icons.as_ref().map(|i| i.0.clone()), Revision::V2025_11_25),
-        ],
-        resource.extra.as_ref(),
-    )
-}
-
-fn prompt(prompt: &PromptScript, revision: Revision) -> Value {
-    let first = Revision::V2024_11_05;
-    let text = |text: &Option<String>| text.as_deref().map(Value::from);
-    entry(
-        revision,
-        [
-            ("name", Some(prompt.name.as_str().into()), first),
-            ("title", text(&prompt.title), Revision::V2025_06_18),
-            ("description", text(&prompt.description), first),
-            ("arguments", prompt.arguments.as_ref().map(|a| a.0.clone()), first),
-            ("icons", prompt.icons.as_ref().map(|i| i.0.clone()), Revision::V2025_11_25),
-        ],
-        prompt.extra.as_ref(),
-    )
-}
-
-/// An entry of a list: the members that are there and that the revision has, and what the script adds.
-fn entry<const N: usize>(
-    revision: Revision,
-    members: [(&str, Option<Value>, Revision); N],
-    extra: Option<&JsonText>,
-) -> Value {
-    let mut out = Map::new();
-    for (key, value, since) in members {
-        if let Some(value) = value.filter(|_| revision >= since) {
-            out.insert(key.into(), value);
-        }
-    }
-    if let Some(JsonText(Value::Object(extra))) = extra {
-        out.extend(extra.clone());
-    }
-    Value::Object(out)
 }
 
 /// Whether `uri` could come from a template: what stands before its first and after its last expression agrees.
@@ -725,117 +615,4 @@ fn matches_template(template: &str, uri: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn script(json: Value) -> ServerScript {
-        serde_json::from_value(json).unwrap()
-    }
-
-    fn answer(model: &Model, method: &str, params: Option<&Value>) -> Result<Value, RpcError> {
-        match model.answer(model.speaks()[0], method, params, &Map::new())? {
-            Reply::Result(result) => Ok(result),
-            Reply::Ask(ask) => panic!("{ask:?}"),
-        }
-    }
-
-    fn walk(model: &Model) -> Vec<Vec<String>> {
-        let mut pages = Vec::new();
-        let mut params = json!({});
-        while pages.len() < 6 {
-            let page = answer(model, "tools/list", Some(&params)).unwrap();
-            pages.push(
-                page["tools"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|t| t["name"].as_str().unwrap().to_owned())
-                    .collect(),
-            );
-            match page.get("nextCursor") {
-                Some(cursor) => params = json!({"cursor": cursor}),
-                None => break,
-            }
-        }
-        pages
-    }
-
-    #[test]
-    fn each_cursor_style_leads_through_all_pages_once() {
-        for style in ["opaque", "empty-string", "numeric"] {
-            let model = Model::new(
-                &script(json!({"many_tools": 5, "page_size": 2, "cursors": style})),
-                Revision::V2025_06_18,
-            );
-            assert_eq!(
-                walk(&model),
-                [vec!["tool-000", "tool-001"], vec!["tool-002", "tool-003"], vec!["tool-004"]],
-                "{style}"
-            );
-            let error = answer(&model, "tools/list", Some(&json!({"cursor": "made up"}))).unwrap_err();
-            assert_eq!(error.code, codes::INVALID_PARAMS);
-        }
-    }
-
-    #[test]
-    fn the_repeated_cursor_never_ends() {
-        let model = Model::new(
-            &script(json!({"many_tools": 3, "page_size": 2, "cursors": "repeated"})),
-            Revision::V2025_06_18,
-        );
-        let pages = walk(&model);
-        assert_eq!(pages.len(), 6);
-        assert!(pages[1..].iter().all(|p| p == &["tool-002"]));
-    }
-
-    #[test]
-    fn what_a_revision_lacks_is_left_out() {
-        let text = script(json!({
-            "tools": ["add", {"name": "t", "title": "T", "annotations": "{\"readOnlyHint\": true}", "output_schema": "{\"type\": \"object\"}"}],
-        }));
-        let keys = |revision| {
-            let list = answer(&Model::new(&text, revision), "tools/list", None).unwrap();
-            let keys: Vec<String> = list["tools"][1].as_object().unwrap().keys().cloned().collect();
-            (list["tools"][0].get("outputSchema").is_some(), keys.join(" "))
-        };
-        assert_eq!(keys(Revision::V2024_11_05), (false, "name inputSchema".into()));
-        assert_eq!(keys(Revision::V2025_03_26), (false, "name inputSchema annotations".into()));
-        assert_eq!(
-            keys(Revision::V2025_06_18),
-            (true, "name title inputSchema outputSchema annotations".into())
-        );
-    }
-
-    #[test]
-    fn methods_without_their_capability_do_not_exist() {
-        let model = Model::new(&script(json!({"tools": ["echo"]})), Revision::V2025_06_18);
-        assert_eq!(answer(&model, "prompts/list", None).unwrap_err().code, codes::METHOD_NOT_FOUND);
-        assert_eq!(answer(&model, "tasks/list", None).unwrap_err().code, codes::METHOD_NOT_FOUND);
-        assert!(answer(&model, "tools/list", None).is_ok());
-    }
-
-    #[test]
-    fn errors_have_their_codes() {
-        let model = Model::new(
-            &script(json!({
-                "tools": ["echo"], "resources": [{"uri": "a://b/c"}], "templates": ["{\"name\":\"t\",\"uriTemplate\":\"t://{x}/y\"}"],
-                "prompts": [{"name": "p", "arguments": "[{\"name\":\"x\",\"required\":true}]"}],
-            })),
-            Revision::V2025_06_18,
-        );
-        let code = |method: &str, params: Value| answer(&model, method, Some(&params)).map_err(|e| e.code);
-        assert_eq!(code("tools/call", json!({"name": "no"})), Err(-32602));
-        assert_eq!(code("tools/call", json!({"name": "echo", "arguments": []})), Err(-32602));
-        assert_eq!(code("resources/read", json!({"uri": "a://no"})), Err(-32002));
-        assert_eq!(code("resources/subscribe", json!({"uri": "a://no"})), Err(-32002));
-        assert_eq!(code("resources/read", json!({"uri": "t:///y"})), Err(-32002));
-        assert!(code("resources/read", json!({"uri": "t://1/y"})).is_ok());
-        assert_eq!(code("prompts/get", json!({"name": "p"})), Err(-32602));
-        assert!(code("prompts/get", json!({"name": "p", "arguments": {"x": "1"}})).is_ok());
-        assert_eq!(code("logging/setLevel", json!({"level": "loud"})), Err(-32602));
-        assert_eq!(
-            code("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "q"}})),
-            Err(-32602)
-        );
-    }
-}
+mod tests;

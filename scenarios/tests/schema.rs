@@ -111,7 +111,7 @@ fn mutations(value: &Value, out: &mut Vec<(String, Value)>) {
             }
             Value::Array(items) => {
                 let mut more = items.clone();
-                more.push(json!("zzz"));
+                more.push(json!("\"zzz\""));
                 out.push((format!("{} and zzz", place()), replaced(more.into())));
                 for (n, item) in items.iter().enumerate() {
                     at(root, &[path, &[json!(n)]].concat(), item, out);

@@ -1,16 +1,39 @@
 //! The interpreter of a rule's actions.
 
-use super::listen::is_for_subscribers;
+use super::era::{meta_of, missing_capability};
+use super::listen::{declares_tasks, is_for_subscribers};
 use super::rounds::Detour;
 use super::{Effect, MAX_TASKS, Out, Pending, ServerCore, Task, Then, Wait};
 use crate::model::tool_name;
-use crate::script::{Action, ErrorAnswer, JsonText, LogMessage, Mangle, OwnMessage};
+use crate::script::{Action, ErrorAnswer, JsonText, LogMessage, Mangle, OwnMessage, ToolScript};
 use crate::shape;
 use serde_json::{Value, json};
 use sparring_wire::jsonrpc::{self, Envelope, Id};
 use sparring_wire::transcript::What;
 use sparring_wire::{Revision, Transport, meta};
 use std::time::Duration;
+
+/// Whether a result is of a kind that the client has not said it can deal with.
+fn is_unasked_for(request: &Pending, result: &Value) -> bool {
+    if !request.revision.is_stateless() {
+        let task = request.params.as_ref().is_some_and(|p| p.get("task").is_some_and(Value::is_object));
+        return request.revision == Revision::V2025_11_25
+            && request.method == "tools/call"
+            && result.get("task").is_some()
+            && !task;
+    }
+    let declared = meta_of(request.params.as_ref(), meta::CLIENT_CAPABILITIES).unwrap_or(&Value::Null);
+    match result["resultType"].as_str() {
+        Some("task") => !declares_tasks(request),
+        Some("input_required") => result["inputRequests"].as_object().is_some_and(|asked| {
+            asked.values().any(|asked| {
+                let params = asked.get("params").unwrap_or(&Value::Null);
+                missing_capability(asked["method"].as_str().unwrap_or_default(), params, declared).is_some()
+            })
+        }),
+        _ => false,
+    }
+}
 
 /// How a task goes on after an action.
 pub(super) enum Flow {
@@ -148,6 +171,7 @@ impl ServerCore {
                 }
             }
             Action::Log(log) => self.log(task, log),
+            Action::RequestTask(errand) => return self.request_task(task, errand),
             Action::Stdout(_)
             | Action::StderrBytes(_)
             | Action::SplitEvery(_)
@@ -186,17 +210,52 @@ impl ServerCore {
             // What the script put into the model may be wrong on purpose.
             let answer = self.faithful(request, &task.scope);
             let fault = self.is_faulty_answer(request, &answer);
+            if fault && !self.is_spelt_out() {
+                let message = format!("an answer of ours to {} is not valid", request.method);
+                self.observe(What::HarnessError { message });
+            }
             self.give_notice(task);
             self.answer(task, &answer, fault);
         }
     }
 
+    /// Whether an answer is one that the client must not be given.
     pub(super) fn is_faulty_answer(&self, request: &Pending, answer: &Value) -> bool {
         match (answer.get("result"), answer.get("error")) {
-            (Some(result), _) => !shape::result(&request.method, result, request.revision),
+            (Some(result), _) => {
+                !shape::result(&request.method, result, request.revision) || is_unasked_for(request, result)
+            }
             (None, Some(error)) => !shape::error(error, request.revision),
             (None, None) => false,
         }
+    }
+
+    /// Whether the script spells out, or changes, something that faithful answers are made of.
+    fn is_spelt_out(&self) -> bool {
+        let script = &self.script;
+        script.tools.iter().any(|t| matches!(t, ToolScript::Custom(_)))
+            || !(script.resources.is_empty() && script.templates.is_empty() && script.prompts.is_empty())
+            || [&script.capabilities, &script.info, &script.extensions].iter().any(|j| j.is_some())
+            || !script.caching.is_empty()
+            || script.rules.iter().flat_map(|r| &r.actions).any(|a| {
+                matches!(
+                    a,
+                    Action::AddTool(_)
+                        | Action::AddResource(_)
+                        | Action::InputRequired(_)
+                        | Action::RunAsTask(_)
+                        | Action::LeaveOut(_)
+                )
+            })
+    }
+
+    /// A notification of ours that no script has spelt out. If it is wrong all the same, that is a fault of this
+    /// program, which the transcript says.
+    pub(super) fn vouched(&mut self, method: &str, params: Option<Value>, revision: Revision) -> Out {
+        if !shape::own(method, params.as_ref(), false, revision) {
+            self.observe(What::HarnessError { message: format!("a {method} of ours is not valid") });
+        }
+        Out::message(&jsonrpc::notification(method, params), false)
     }
 
     /// Answers the request at hand. Any answer after the first is a fault.
@@ -219,8 +278,8 @@ impl ServerCore {
         if let Some(request) = &task.request {
             let mut result = result.0;
             self.dress(request, &mut result);
-            let fault = !result.is_object() || !shape::result(&request.method, &result, request.revision);
             let answer = jsonrpc::result(&request.id, result);
+            let fault = self.is_faulty_answer(request, &answer);
             self.answer(task, &answer, fault);
         }
     }
@@ -366,11 +425,12 @@ impl ServerCore {
         let Some(token) = token else { return };
         for step in 1..=times {
             let mut params = json!({"progressToken": token, "progress": step, "total": times});
-            if self.revision_of(task.request.as_ref(), &task.scope) >= Revision::V2025_03_26 {
+            let revision = self.revision_of(task.request.as_ref(), &task.scope);
+            if revision >= Revision::V2025_03_26 {
                 params["message"] = format!("step {step} of {times}").into();
             }
-            let message = jsonrpc::notification("notifications/progress", Some(params));
-            self.send(task, Out::message(&message, false), false);
+            let out = self.vouched("notifications/progress", Some(params), revision);
+            self.send(task, out, false);
         }
     }
 

@@ -303,7 +303,7 @@ pub(crate) fn missing_capability(method: &str, params: &Value, declared: &Value)
             let form = has(&["elicitation", "form"]) || !has(&["elicitation", "url"]);
             (has(&["elicitation"]) && form, json!({"elicitation": {"form": {}}}))
         }
-        "sampling/createMessage" if params.get("tools").or(params.get("toolChoice")).is_some() => {
+        "sampling/createMessage" if ["tools", "toolChoice"].iter().any(|key| params.get(*key).is_some()) => {
             (has(&["sampling", "tools"]), json!({"sampling": {"tools": {}}}))
         }
         "sampling/createMessage" => (has(&["sampling"]), json!({"sampling": {}})),

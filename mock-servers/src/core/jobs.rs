@@ -7,7 +7,7 @@
 use super::era::missing_client_capability;
 use super::listen::declares_tasks;
 use super::rounds::{Detour, input_requests, relate};
-use super::{Out, Pending, Scope, ServerCore, Task};
+use super::{Pending, Scope, ServerCore, Task};
 use crate::model::{RpcError, invalid_params, method_not_found};
 use crate::script::{TaskEnd, TaskMove, TaskScript, TaskSupport};
 use serde_json::{Map, Value, json};
@@ -283,8 +283,8 @@ impl ServerCore {
             if stateless {
                 self.tell("notifications/tasks", Some(&shown), false);
             } else if notify {
-                let message = jsonrpc::notification("notifications/tasks/status", Some(shown));
-                self.notices.push(Out::message(&message, false));
+                let out = self.vouched("notifications/tasks/status", Some(shown), Revision::V2025_11_25);
+                self.notices.push(out);
             }
         }
     }
@@ -424,12 +424,7 @@ impl ServerCore {
             }
             Err(error) => jsonrpc::error(&request.id, error.code, &error.message, error.data),
         };
-        let wanted = match request.revision {
-            Revision::V2026_07_28 => declares_tasks(request),
-            Revision::V2025_11_25 => request.params.as_ref().is_some_and(|p| p.get("task").is_some()),
-            _ => false,
-        };
-        let fault = !wanted || self.is_faulty_answer(request, &answer);
+        let fault = self.is_faulty_answer(request, &answer);
         self.answer(task, &answer, fault);
     }
 }

@@ -7,7 +7,7 @@ use crate::model::{RpcError, invalid_params};
 use crate::script::{ListKind, OwnMessage, SubscriptionEnd, SubscriptionKind};
 use serde_json::{Map, Value, json};
 use sparring_wire::jsonrpc::{self, Id, codes};
-use sparring_wire::meta;
+use sparring_wire::{Revision, meta};
 
 /// Subscriptions open at a time; more are refused.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
@@ -94,8 +94,8 @@ impl ServerCore {
         self.listens.push(Subscription { id: id.clone(), exchange: task.scope.exchange, filter });
         self.force_stream(task);
         let params = json!({"_meta": {meta::SUBSCRIPTION_ID: id.to_value()}, "notifications": granted});
-        let message = jsonrpc::notification("notifications/subscriptions/acknowledged", Some(params));
-        self.send(task, Out::message(&message, false), false);
+        let out = self.vouched("notifications/subscriptions/acknowledged", Some(params), Revision::STATELESS);
+        self.send(task, out, false);
         task.answered = true;
         task.dropped = true;
         self.hurry(&jobs);
@@ -164,7 +164,12 @@ impl ServerCore {
         for (id, exchange) in who {
             let mut params = params.clone();
             params["_meta"][meta::SUBSCRIPTION_ID] = id.to_value();
-            self.say(exchange, Out::message(&jsonrpc::notification(method, Some(params)), fault));
+            let out = if fault {
+                Out::message(&jsonrpc::notification(method, Some(params)), true)
+            } else {
+                self.vouched(method, Some(params), Revision::STATELESS)
+            };
+            self.say(exchange, out);
         }
     }
 
@@ -208,7 +213,8 @@ impl ServerCore {
         };
         self.tell(method, None, false);
         if self.has_legacy_client(task) {
-            let out = Out::message(&jsonrpc::notification(method, None), false);
+            let revision = self.revision_of(task.request.as_ref(), &task.scope);
+            let out = self.vouched(method, None, revision);
             let on_get_stream = self.script.http.get_stream;
             self.send(task, out, on_get_stream);
         }
@@ -221,7 +227,8 @@ impl ServerCore {
         self.tell(method, Some(&params), false);
         let subscribed = self.peer(task.scope.session.as_deref()).is_some_and(|p| p.subscribed.contains(uri));
         if subscribed && self.has_legacy_client(task) {
-            let out = Out::message(&jsonrpc::notification(method, Some(params)), false);
+            let revision = self.revision_of(task.request.as_ref(), &task.scope);
+            let out = self.vouched(method, Some(params), revision);
             let on_get_stream = self.script.http.get_stream;
             self.send(task, out, on_get_stream);
         }
@@ -247,8 +254,8 @@ impl ServerCore {
             let tag = json!({meta::SUBSCRIPTION_ID: id.to_value()});
             if notification {
                 let params = json!({"_meta": tag, "requestId": id.to_value()});
-                let message = jsonrpc::notification("notifications/cancelled", Some(params));
-                self.say(exchange, Out::message(&message, false));
+                let out = self.vouched("notifications/cancelled", Some(params), Revision::STATELESS);
+                self.say(exchange, out);
             }
             if result {
                 let mut tag = tag;

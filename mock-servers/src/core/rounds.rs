@@ -3,11 +3,10 @@
 
 use super::act::Flow;
 use super::era::{ASKING, missing_capability, missing_client_capability};
-use super::{Out, Pending, Scope, ServerCore, Task, Wait};
+use super::{Pending, Scope, ServerCore, Task, Wait};
 use crate::library::base64;
 use crate::model::{RpcError, invalid_params};
 use crate::script::{Action, AskScript};
-use crate::shape;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use sparring_wire::jsonrpc::{self, Id};
@@ -78,8 +77,7 @@ impl ServerCore {
         }
         let result = self.asked(&ask, request);
         let answer = jsonrpc::result(&request.id.clone(), result);
-        let undeclared = self.has_undeclared(&ask, request, &task.scope);
-        let fault = undeclared || self.is_faulty_answer(request, &answer);
+        let fault = self.is_faulty_answer(request, &answer);
         self.answer(task, &answer, fault);
         task.actions.clear();
         Flow::Next
@@ -101,13 +99,7 @@ impl ServerCore {
                     .entry("elicitationId")
                     .or_insert_with(|| format!("e-{}", self.next_own_request).into());
             }
-            let id = Id::String(format!("s-{}", self.next_own_request));
-            self.next_own_request += 1;
-            let fault = !shape::own(&asked.method, params.as_ref(), true, revision);
-            self.own_requests.push(id.clone());
-            let message = jsonrpc::request(&id, &asked.method, params);
-            self.send(task, Out::message(&message, fault), false);
-            awaited.insert(id, key);
+            awaited.insert(self.send_own(task, &asked.method, params, revision), key);
         }
         if awaited.is_empty() { Flow::Next } else { Flow::Park(Wait::Inputs(awaited)) }
     }
@@ -185,8 +177,8 @@ impl ServerCore {
             (Some(state), _) => Some(state.clone()),
             (None, Some(length)) => Some(odd_text(length)),
             (None, None) if ask.requests.is_empty() => {
-                let name = request.params.as_ref().and_then(|p| p.get("name").or(p.get("uri"))?.as_str());
-                Some(self.signed(&format!("{} {}", request.method, name.unwrap_or_default())))
+                let name = request.params.as_ref().map_or("", name_in);
+                Some(self.signed(&format!("{} {name}", request.method)))
             }
             (None, None) => None,
         }
@@ -214,7 +206,7 @@ impl ServerCore {
     }
 
     fn is_own_state(&self, state: &str, method: &str, params: &Value) -> bool {
-        let name = params.get("name").or(params.get("uri")).and_then(Value::as_str).unwrap_or_default();
+        let name = name_in(params);
         let is = |ask: &AskScript| {
             ask.state.as_deref() == Some(state) || ask.state_bytes.is_some_and(|n| odd_text(n) == state)
         };
@@ -232,6 +224,11 @@ impl ServerCore {
 
 fn state_in(request: &Pending) -> Option<&str> {
     request.params.as_ref()?.get("requestState")?.as_str()
+}
+
+/// The name or URI of what a request is about.
+fn name_in(params: &Value) -> &str {
+    params["name"].as_str().or_else(|| params["uri"].as_str()).unwrap_or_default()
 }
 
 /// The questions as a map, with their keys.

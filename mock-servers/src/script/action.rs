@@ -1,8 +1,8 @@
 //! Exceptions to the faithful behaviour: what to do.
 
 use super::{
-    AnswerStyle, AskScript, CutStream, JsonText, LogMessage, RawBody, ResourceScript, ResultMember,
-    StatusAnswer, SubscriptionEnd, TaskMove, TaskScript, ToolScript, Until,
+    AnswerStyle, AskScript, CutStream, JsonText, LogMessage, RawBody, RequestTask, ResourceScript,
+    ResultMember, StatusAnswer, SubscriptionEnd, TaskMove, TaskScript, ToolScript, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,10 @@ pub enum Action {
     /// Run the request at hand as a task and answer with it, whatever the tool says. A fault where the revision or
     /// the client knows no tasks. *Answers.*
     RunAsTask(TaskScript),
+    /// Ask the client for something as a task of its own (2025-11-25), ask after it and fetch its result; the next
+    /// action follows when that has come. In earlier revisions it is a plain request, in 2026-07-28 a fault that
+    /// nobody waits for.
+    RequestTask(RequestTask),
     /// Move all tasks that have not ended. Those who listen are told.
     MoveTasks(TaskMove),
     /// Send `notifications/resources/updated` for this URI to those who have subscribed to it.

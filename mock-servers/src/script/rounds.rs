@@ -130,6 +130,30 @@ pub enum TaskEnd {
     Never,
 }
 
+/// A request to the client that asks for a task (2025-11-25).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestTask {
+    /// `sampling/createMessage` or `elicitation/create`.
+    pub method: String,
+    /// Its params; `task` is added.
+    #[serde(default)]
+    pub params: Option<JsonText>,
+    /// The `ttl` that is asked for, in milliseconds; none by default.
+    #[serde(default)]
+    pub ttl_ms: Option<u64>,
+    /// At most this many `tasks/get`, each when the one before is answered, until the task is over; none by default,
+    /// since `tasks/result` waits by itself.
+    #[serde(default)]
+    pub polls: u32,
+    /// Call `tasks/list` once the task is made.
+    #[serde(default)]
+    pub list: bool,
+    /// Call `tasks/cancel` instead of `tasks/result`.
+    #[serde(default)]
+    pub cancel: bool,
+}
+
 /// What becomes of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

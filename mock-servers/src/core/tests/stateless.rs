@@ -48,7 +48,7 @@ pub(super) fn http_in(revision: Revision, json: Value) -> Bench {
 pub(super) fn post(bench: &mut Bench, message: &Value, more: &[(&str, &str)]) -> Vec<String> {
     let method = message["method"].as_str().unwrap_or_default().to_owned();
     let params = &message["params"];
-    let name = params.get("name").or(params.get("uri")).or(params.get("taskId")).and_then(Value::as_str);
+    let name = ["name", "uri", "taskId"].iter().find_map(|key| params[*key].as_str());
     let mut all = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method.as_str())];
     all.extend(name.map(|name| ("mcp-name", name)));
     all.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
@@ -520,6 +520,10 @@ fn what_the_stateless_revision_lacks_is_a_fault_when_a_script_sends_it() {
         ),
         (json!({"respond": r#"{"tools":[]}"#}), vec!["1 ok"]),
         (json!({"respond": r#"{"tools":[],"resultType":"partial"}"#}), vec!["1 ok!"]),
+        (
+            json!({"respond": r#"{"resultType":"task","taskId":"t","status":"working","createdAt":"","lastUpdatedAt":"","ttlMs":1}"#}),
+            vec!["1 ok!"],
+        ),
     ] {
         let mut bench = stdio_in(MODERN, script(action.clone()));
         assert_eq!(bench.send(ask(1, "tools/list", json!({}))), seen, "{action}");

@@ -252,3 +252,34 @@ fn a_task_where_none_is_wanted_is_a_fault() {
     assert_eq!(old(&mut old_one, "tools/call", json!({"name": "echo"})), ["1 ok!"]);
     assert_eq!(OLD, REVISION, "`stdio` speaks it");
 }
+
+#[test]
+fn a_client_may_be_asked_for_a_task_of_its_own() {
+    let rule = |more: Value| {
+        let mut errand = json!({"method": "sampling/createMessage", "params": r#"{"messages":[],"maxTokens":5}"#, "ttl_ms": 9});
+        errand.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"tools": ["echo"], "rules": [{"on": "tools/call", "do": [{"request_task": errand}]}]})
+    };
+    let echo = json!({"name": "echo", "arguments": {"text": "hi"}});
+    let answer = |bench: &mut Bench, n: u32, result: Value| {
+        bench.send(json!({"jsonrpc": "2.0", "id": format!("s-{n}"), "result": result}))
+    };
+    let state = |status: &str| json!({"taskId": "t", "status": status});
+    let mut bench = stdio(rule(json!({"polls": 5, "list": true})));
+    assert_eq!(old(&mut bench, "tools/call", echo.clone()), ["\"s-1\" sampling/createMessage"]);
+    assert_eq!(sent(&bench).pop().unwrap()["params"]["task"], json!({"ttl": 9}));
+    assert_eq!(answer(&mut bench, 1, json!({"task": state("working")})), ["\"s-2\" tasks/list"]);
+    assert_eq!(answer(&mut bench, 2, json!({"tasks": []})), ["\"s-3\" tasks/get"]);
+    assert_eq!(answer(&mut bench, 3, state("working")), ["\"s-4\" tasks/get"]);
+    assert_eq!(answer(&mut bench, 4, state("completed")), ["\"s-5\" tasks/result"]);
+    assert_eq!(answer(&mut bench, 5, json!({})), ["1 hi"]);
+
+    let mut cancel = stdio(rule(json!({"cancel": true})));
+    old(&mut cancel, "tools/call", echo.clone());
+    assert_eq!(answer(&mut cancel, 1, json!({"task": state("working")})), ["\"s-2\" tasks/cancel"]);
+    assert_eq!(answer(&mut cancel, 2, state("cancelled")), ["1 hi"]);
+
+    let mut plain = stdio(rule(json!({"polls": 5})));
+    old(&mut plain, "tools/call", echo);
+    assert_eq!(answer(&mut plain, 1, json!({"model": "m"})), ["1 hi"], "it makes no task");
+}
