@@ -1,1 +1,1 @@
-//! Benchmarks of the hot paths. There is nothing in the library; see `benches/wire.rs`.
+//! Benchmarks of the hot paths. There is nothing in the library; see `benches/wire.rs` and `benches/record.rs`.

@@ -669,7 +669,9 @@ fn transcripts_are_written_or_the_run_says_why_not() {
     assert!(good.errors.is_empty());
     let text = std::fs::read_to_string(to.path().join("new/test.case-2025-11-25-stdio.jsonl"))
         .expect("a transcript");
-    let events: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
+    let mut events: Vec<Event> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
+    assert_eq!(events.pop().map(|event| event.what), Some(What::End));
     assert_eq!(events, good.done[0]);
 
     std::fs::write(to.path().join("file"), "").expect("a file");

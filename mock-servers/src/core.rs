@@ -11,39 +11,52 @@
 //! that wait for such an event are counted down. So `hold_until: { on: tools/call }` lets the second call be answered
 //! before the first.
 //!
-//! A rule's `nth` counts all events that fit its `on`, `incarnation` and `params`, whichever rule took them.
+//! A rule's `nth` counts all events that fit the rest of what it asks, whichever rule took them.
+//!
+//! When the input has been dealt with, holds that wait for a state or for a number of held requests are looked at.
 //!
 //! # What each word of a script does
 //!
 //! | word | where | what it comes to |
 //! | --- | --- | --- |
-//! | `default`, `respond`, `error`, `drop`, `hold_until`, `mangle`, `duplicate` | both | the answer to the request at hand; a second answer is marked as a scripted fault |
-//! | `delay_ms` | both | the rule's later actions wait; other messages are served meanwhile |
-//! | `notify`, `request`, `progress`, `batch` | both | on the stream of the request at hand; without one (or with `on_get_stream`) on the GET stream, kept until one is opened |
+//! | `default`, `respond`, `error`, `amend`, `drop`, `mangle`, `duplicate` | both | the answer to the request at hand; a second answer is marked as a scripted fault |
+//! | `hold_until`, `release`, `delay_ms` | both | the rule's later actions wait; other messages are served meanwhile |
+//! | `repeat` | both | its actions, again and again |
+//! | `notify`, `request`, `progress`, `log`, `batch`, `raw` | both | on the stream of the request at hand; without one (or with `on_get_stream`) on the GET stream, kept until one is opened |
+//! | `set_state`, `count` | both | remembered for later events |
+//! | `add_tool`, `remove_tool`, `change_tool`, `add_resource`, `remove_resource`, `add_template`, `remove_template`, `add_prompt`, `remove_prompt`, `change_server` | both | the model changes, silently |
+//! | `announce`, `resource_updated` | both | list_changed and updated: to subscriptions in 2026-07-28; before on the GET stream if the endpoint offers one, else on that of the request at hand |
 //! | `input_required`, `run_as_task` | both | the answer to the request at hand, or (before 2026-07-28) questions before it |
-//! | `move_tasks`, `request_task`, `resource_updated`, `end_subscriptions`, `leave_out`, `log` | both | told where the word says |
-//! | `add_tool`, `remove_tool`, `add_resource`, `remove_prompt` | both | the model changes, silently |
-//! | `announce` | both | list_changed: to subscriptions in 2026-07-28; before on the GET stream if the endpoint offers one, else on that of the request at hand |
+//! | `request_task` | both | as `request`, and waits for what comes of it |
+//! | `move_tasks`, `end_subscriptions`, `leave_out` | both | told where the word says |
 //! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
 //! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body` | HTTP | ignored over stdio, except that `stall` is `drop` there |
-//! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
+//! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, `message`, `request`, `notification`, `unknown`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
+//!
+//! What may stand in for values of the request at hand: [`crate::script::template`].
 
 mod act;
+mod change;
 mod control;
 pub(crate) mod era;
 mod errand;
 mod headers;
+mod hold;
 mod http;
 mod jobs;
 mod listen;
+mod mangle;
+mod message;
+mod render;
 mod rounds;
+mod rules;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
-use crate::auth::AuthServer;
+use crate::auth::{Answer, AuthServer};
 use crate::model::{Model, Reply, RpcError};
-use crate::script::{Action, ResultMember, Rule, ServerScript, Trigger};
+use crate::script::{Action, ResultMember, ServerScript, Trigger};
 use serde_json::{Map, Value, json};
 use sparring_wire::framing::Line;
 use sparring_wire::jsonrpc::{self, Envelope, Fault, Id, Inspected, codes};
@@ -52,6 +65,8 @@ use sparring_wire::{Revision, Transport};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use rules::{Event, Response};
 
 pub use control::Control;
 pub use http::{Origins, endpoint_path};
@@ -166,11 +181,11 @@ pub struct ServerCore {
     seed: u64,
     now: Duration,
     model: Model,
-    rule_counts: Vec<u32>,
+    memory: rules::Memory,
     tasks: BTreeMap<u64, Task>,
     next_task: u64,
-    /// Ids of our own requests that are unanswered.
-    own_requests: Vec<Id>,
+    /// Our own requests that are unanswered, the oldest first.
+    own_requests: VecDeque<OwnRequest>,
     next_own_request: u64,
     /// Tasks of the protocol.
     jobs: BTreeMap<String, jobs::Job>,
@@ -180,6 +195,12 @@ pub struct ServerCore {
     notices: Vec<Out>,
     /// The time since 1970 at the moment that `now` counts from.
     epoch: Duration,
+    /// What the client has told by messages: the params of `initialize`, the log level, subscriptions.
+    told: message::Told,
+    /// The HTTP request that is being dealt with.
+    arriving: Option<Arc<Seen>>,
+    /// How many tasks run within each other.
+    depth: u32,
     effects: Vec<Effect>,
     ended: bool,
     stdio: stdio::StdioState,
@@ -219,8 +240,28 @@ impl Pending {
     }
 }
 
+/// A request of our own that is unanswered.
+#[derive(Debug, Clone)]
+struct OwnRequest {
+    id: Id,
+    method: String,
+}
+
+/// What rules and templates may want to know of an HTTP request.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    headers: Vec<(String, String)>,
+    connection: u64,
+}
+
+impl Seen {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
 /// The actions of a rule on one event, or the faithful answer to one request, as far as they have not run yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Task {
     id: u64,
     scope: Scope,
@@ -235,6 +276,18 @@ struct Task {
     cancelled: bool,
     /// Answer 404 at the end, unless something else did.
     expired: bool,
+    /// The name of its rule.
+    rule: String,
+    /// The how-manieth event of its rule it deals with.
+    nth: u32,
+    /// The params of the event, if it was no request and a rule took it.
+    params: Option<Value>,
+    /// The HTTP request that it came with.
+    seen: Option<Arc<Seen>>,
+    /// The round of the innermost repetition.
+    round: u32,
+    /// How often progress has been reported.
+    progressed: u32,
 }
 
 /// Where an event came from.
@@ -247,13 +300,16 @@ struct Scope {
 }
 
 /// What follows when the actions are through.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Then {
+    #[default]
     Nothing,
     /// The faithful answer, if there was none.
     Answer,
     /// The HTTP request is looked into, if it was not answered.
     Look(Box<HttpRequest>),
+    /// This answer, of the authorization server or the guard.
+    Give(Box<Answer>),
     /// The process ends.
     Exit(i32),
 }
@@ -261,10 +317,7 @@ enum Then {
 #[derive(Debug)]
 enum Wait {
     Timer(Duration),
-    Until {
-        on: Trigger,
-        left: u32,
-    },
+    Until(Box<hold::Hold>),
     /// The client's answer to a request of ours that has to do with a task of the client's.
     Errand(errand::Errand),
     /// The client's answers to these requests of ours, each of which is known by a key.
@@ -324,7 +377,7 @@ impl ServerCore {
         let script = if model.newest_legacy().is_none() { without_sessions(script) } else { script };
         Self {
             model,
-            rule_counts: vec![0; script.rules.len()],
+            memory: rules::Memory::new(&script),
             script,
             revision,
             transport,
@@ -333,13 +386,16 @@ impl ServerCore {
             now: Duration::ZERO,
             tasks: BTreeMap::new(),
             next_task: START_TIMER + 1,
-            own_requests: Vec::new(),
+            own_requests: VecDeque::new(),
             next_own_request: 1,
             jobs: BTreeMap::new(),
             jobs_made: 0,
             listens: Vec::new(),
             notices: Vec::new(),
             epoch: EPOCH,
+            told: message::Told::default(),
+            arriving: None,
+            depth: 0,
             effects: Vec::new(),
             ended: false,
             stdio: stdio::StdioState::default(),
@@ -357,7 +413,7 @@ impl ServerCore {
 
     /// Whether SIGTERM ends the process at once, without a look at the script.
     pub fn dies_on_sigterm(&self) -> bool {
-        !self.script.process.ignore_sigterm && self.script.rules.iter().all(|r| r.on != Trigger::Sigterm)
+        !self.script.process.ignore_sigterm && !self.script.rules.iter().any(|r| r.on.has(&Trigger::Sigterm))
     }
 
     /// Takes in what happened at `now` (the time since any fixed moment) and returns what to do.
@@ -371,12 +427,20 @@ impl ServerCore {
             Input::Line(line) => self.line(&line),
             Input::Eof => self.eof(),
             Input::Signal(name) => self.signal(name),
-            Input::Request(request) => self.request(request),
+            Input::Request(request) => {
+                if !self.script.rules.is_empty() {
+                    let (headers, connection) = (request.headers.clone(), request.connection);
+                    self.arriving = Some(Arc::new(Seen { headers, connection }));
+                }
+                self.request(request);
+                self.arriving = None;
+            }
             Input::Gone { exchange } => self.gone(exchange),
             Input::Timer(START_TIMER) => self.started(),
             Input::Timer(id) => self.timer(id),
             Input::Control(control) => self.control(control),
         }
+        self.settle_holds();
         std::mem::take(&mut self.effects)
     }
 
@@ -423,8 +487,22 @@ impl ServerCore {
     fn resume(&mut self, id: u64) {
         if let Some(mut task) = self.tasks.remove(&id) {
             task.wait = None;
+            let arriving = std::mem::replace(&mut self.arriving, task.seen.clone());
             self.run(task);
+            self.arriving = arriving;
         }
+    }
+
+    /// Does something after a while.
+    fn later(&mut self, after: Duration, scope: Scope, then: Then) {
+        let id = self.next_task;
+        self.next_task += 1;
+        if let Some(exchange) = scope.exchange {
+            self.enter(exchange);
+        }
+        let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        let actions = VecDeque::from([Action::DelayMs(millis)]);
+        self.run(Task { id, scope, actions, then, ..Task::default() });
     }
 
     /// Deals with an event: the first rule that matches, then what follows it, then the holds that wait for it.
@@ -436,63 +514,45 @@ impl ServerCore {
         request: Option<Pending>,
         then: Then,
     ) {
+        let id = request.as_ref().map(|r| r.id.to_value());
+        let method = request.as_ref().map(|r| r.method.clone()).or_else(|| match trigger {
+            Trigger::Method(method) => Some(method.clone()),
+            _ => None,
+        });
+        let event = Event {
+            trigger,
+            request: request.is_some(),
+            method: method.as_deref(),
+            params,
+            id: id.as_ref(),
+            scope: scope.clone(),
+            response: None,
+        };
+        self.happen(&event, scope, request, then);
+    }
+
+    fn happen(&mut self, event: &Event<'_>, scope: Scope, request: Option<Pending>, then: Then) {
         let first_new = self.next_task;
-        let actions = self.select(trigger, params);
+        let chosen = self.select(event).unwrap_or_default();
         self.next_task += 1;
         if let Some(exchange) = scope.exchange {
             self.enter(exchange);
         }
+        // A request's params stand with it.
+        let params = event.params.filter(|_| request.is_none() && !chosen.actions.is_empty()).cloned();
         self.run(Task {
             id: first_new,
             scope,
             request,
-            actions: actions.unwrap_or_default(),
+            actions: chosen.actions,
             then,
-            wait: None,
-            answered: false,
-            dropped: false,
-            cancelled: false,
-            expired: false,
+            rule: chosen.rule,
+            nth: chosen.nth,
+            params,
+            seen: self.arriving.clone(),
+            ..Task::default()
         });
-        let mut due = Vec::new();
-        for (id, task) in self.tasks.range_mut(..first_new) {
-            if let Some(Wait::Until { on, left }) = &mut task.wait
-                && on == trigger
-            {
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    due.push(*id);
-                }
-            }
-        }
-        for id in due {
-            self.resume(id);
-        }
-    }
-
-    /// The actions of the first rule that matches; counts the event for all.
-    fn select(&mut self, trigger: &Trigger, params: Option<&Value>) -> Option<VecDeque<Action>> {
-        let script = Arc::clone(&self.script);
-        let mut chosen: Option<(usize, &Rule)> = None;
-        for (position, rule) in script.rules.iter().enumerate() {
-            let fits = rule.on == *trigger
-                && rule.incarnation.is_none_or(|n| self.incarnation == Some(n))
-                && rule.params.as_ref().is_none_or(|p| params.is_some_and(|given| contains(given, &p.0)));
-            if !fits {
-                continue;
-            }
-            if let Some(count) = self.rule_counts.get_mut(position) {
-                *count = count.saturating_add(1);
-                if chosen.is_none() && rule.nth.is_none_or(|nth| nth == *count) {
-                    chosen = Some((position, rule));
-                }
-            }
-        }
-        let (position, rule) = chosen?;
-        let name =
-            rule.label.clone().unwrap_or_else(|| format!("{} (rule {})", rule.on.word(), position + 1));
-        self.observe(What::RuleFired { rule: name });
-        Some(rule.actions.iter().cloned().collect())
+        self.end_holds(event, first_new);
     }
 
     /// Deals with one message. `scope` says where it came from; it has no broken envelope.
@@ -508,6 +568,9 @@ impl ServerCore {
                 });
                 let known = revision.is_stateless() || self.note_request(method, &scope);
                 let revision = self.note_peer(method, params.as_ref(), revision, &scope);
+                if method == "initialize" {
+                    self.told.initialize = params.clone();
+                }
                 let request = Pending {
                     premature: !known && method != "ping",
                     refused,
@@ -523,24 +586,35 @@ impl ServerCore {
                 let trigger = Trigger::Method(method.clone());
                 self.event(&trigger, params.as_ref(), scope, None, Then::Nothing);
             }
-            Envelope::Result { id, result } => {
-                self.own_requests.retain(|own| Some(own) != id.as_ref());
-                self.event(&Trigger::Response, Some(result), scope, None, Then::Nothing);
-                if let Some(id) = id {
-                    self.input_came(id, result);
-                    self.errand_came(id, result);
-                }
-            }
-            Envelope::Error { id, .. } => {
-                self.own_requests.retain(|own| Some(own) != id.as_ref());
-                let error = message.value.as_ref().and_then(|v| v.get("error"));
-                self.event(&Trigger::Response, error, scope, None, Then::Nothing);
-                if let Some(id) = id {
-                    self.input_came(id, error.unwrap_or(&Value::Null));
-                    self.errand_came(id, &Value::Null);
-                }
-            }
+            Envelope::Result { id, .. } => self.response(message, id.as_ref(), "result", scope),
+            Envelope::Error { id, .. } => self.response(message, id.as_ref(), "error", scope),
             _ => {}
+        }
+    }
+
+    /// Deals with an answer to a request of ours, or what claims to be one.
+    fn response(&mut self, message: &Inspected, id: Option<&Id>, kind: &'static str, scope: Scope) {
+        let asked = self.own_requests.iter().position(|own| Some(&own.id) == id);
+        let asked = asked.and_then(|position| self.own_requests.remove(position));
+        let member = |name: &str| message.value.as_ref().and_then(|v| v.get(name));
+        let event = Event {
+            trigger: &Trigger::Response,
+            request: false,
+            method: None,
+            params: member(kind),
+            id: member("id"),
+            scope: scope.clone(),
+            response: Some(Response {
+                result: member("result"),
+                error: member("error"),
+                to: asked.map(|a| a.method),
+            }),
+        };
+        self.happen(&event, scope, None, Then::Nothing);
+        if let Some(id) = id {
+            let answer = member("result").unwrap_or(&Value::Null);
+            self.input_came(id, member(kind).unwrap_or(&Value::Null));
+            self.errand_came(id, answer);
         }
     }
 
@@ -566,8 +640,8 @@ impl ServerCore {
         });
         let Some((number, task)) = pending else { return };
         // A script that waits for the cancellation wants the late answer.
-        if let Some(Wait::Until { on: Trigger::Method(method), .. }) = &task.wait
-            && method == "notifications/cancelled"
+        if let Some(Wait::Until(hold)) = &task.wait
+            && hold.waits_for("notifications/cancelled")
         {
             return;
         }
@@ -593,24 +667,49 @@ impl ServerCore {
     }
 
     fn faithful_result(&mut self, request: &Pending, scope: &Scope) -> Result<Value, RpcError> {
+        if !self.is_refused(request) {
+            let params = request.params.as_ref();
+            let ask = params.filter(|_| request.method == "tools/call").and_then(|p| self.model.asks(p));
+            let asks_now = ask
+                .as_ref()
+                .is_some_and(|ask| request.revision.is_stateless() && !self.is_settled(ask, request));
+            if !asks_now && let Some(answer) = self.job_answer(request, scope) {
+                return answer;
+            }
+        }
+        self.model_result(request, scope)
+    }
+
+    /// Whether a request gets nothing but a refusal.
+    fn is_refused(&self, request: &Pending) -> bool {
+        // What the server has never heard of is unknown to it at any time.
+        request.refused.is_some() || request.premature && Model::has_method(&request.method, request.revision)
+    }
+
+    /// The faithful result as far as it changes nothing: without tasks.
+    fn model_result(&self, request: &Pending, scope: &Scope) -> Result<Value, RpcError> {
         if let Some(refused) = &request.refused {
             return Err(refused.clone());
         }
-        // What the server has never heard of is unknown to it at any time.
-        if request.premature && Model::has_method(&request.method, request.revision) {
+        if self.is_refused(request) {
             return Err(RpcError::new(codes::INVALID_REQUEST, "the conversation has not been initialized"));
         }
-        let params = request.params.as_ref();
-        let ask = params.filter(|_| request.method == "tools/call").and_then(|p| self.model.asks(p));
-        let asks_now =
-            ask.as_ref().is_some_and(|ask| request.revision.is_stateless() && !self.is_settled(ask, request));
-        if !asks_now && let Some(answer) = self.job_answer(request, scope) {
-            return answer;
-        }
         let inputs = request.inputs.clone().unwrap_or_default();
+        let params = request.params.as_ref();
         match self.model.answer(request.revision, &request.method, params, &inputs)? {
             Reply::Result(result) => Ok(result),
             Reply::Ask(ask) => self.ask_or_go_on(&ask, request, scope),
+        }
+    }
+
+    /// What the faithful answer would be, were it not for tasks.
+    fn peek(&self, request: &Pending, scope: &Scope) -> Value {
+        match self.model_result(request, scope) {
+            Ok(mut result) => {
+                self.dress(request, &mut result);
+                jsonrpc::result(&request.id, result)
+            }
+            Err(error) => jsonrpc::error(&request.id, error.code, &error.message, error.data),
         }
     }
 
@@ -677,14 +776,4 @@ fn broken(message: &Inspected) -> Option<Broken> {
         id: message.envelope.id().cloned().or_else(|| Id::from_value(message.value.as_ref()?.get("id")?)),
         response: message.envelope.is_response(),
     })
-}
-
-/// Whether `given` contains `wanted`: objects as a subset, everything else equal.
-fn contains(given: &Value, wanted: &Value) -> bool {
-    match (given, wanted) {
-        (Value::Object(given), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| given.get(key).is_some_and(|given| contains(given, wanted)))
-        }
-        _ => given == wanted,
-    }
 }

@@ -85,6 +85,7 @@ pub struct HttpMock {
     url: String,
     origins: Origins,
     authorization_origin: Option<String>,
+    hand_out: serde_json::Map<String, serde_json::Value>,
     shared: Arc<Shared>,
     closing: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
@@ -105,10 +106,12 @@ impl HttpMock {
         let origins = Origins { own, other };
         let url = format!("{}{}", origins.own, endpoint_path(&spec.script));
         let authorization_origin = authorization.as_ref().map(|(_, origin)| origin.clone());
-        let auth =
-            spec.script.auth.clone().zip(authorization_origin.clone()).map(|(script, origin)| {
-                AuthServer::new(script, spec.revision, url.clone(), origin, spec.seed)
-            });
+        let auth = spec.script.auth.clone().zip(authorization_origin.clone()).map(|(script, origin)| {
+            AuthServer::new(script, spec.revision, url.clone(), origin, spec.seed)
+                .with_clock(unix_seconds())
+                .with_other_origin(&origins.other)
+        });
+        let hand_out = auth.as_ref().map(|auth| auth.hand_out(Duration::ZERO)).unwrap_or_default();
         let core = ServerCore::http(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth)
             .with_wall_clock(crate::clock::since_1970());
         let (closing, closing_seen) = watch::channel(false);
@@ -128,7 +131,7 @@ impl HttpMock {
             .into_iter()
             .map(|(listener, role)| tokio::spawn(accept(listener, role, Arc::clone(&shared))))
             .collect();
-        Ok(Self { url, origins, authorization_origin, shared, closing, listeners })
+        Ok(Self { url, origins, authorization_origin, hand_out, shared, closing, listeners })
     }
 
     /// The endpoint's URL.
@@ -166,6 +169,12 @@ impl HttpMock {
         self.shared.state().core.exchanges()
     }
 
+    /// What a client has to be told before it starts, as far as the script's `auth` wants it: see
+    /// [`AuthServer::hand_out`].
+    pub const fn hand_out(&self) -> &serde_json::Map<String, serde_json::Value> {
+        &self.hand_out
+    }
+
     /// Closes the listeners and all connections, and waits until that is done. Nothing is reported afterwards.
     pub async fn shutdown(mut self) {
         self.shared.state().closing = true;
@@ -174,6 +183,12 @@ impl HttpMock {
             let _ = listener.await;
         }
     }
+}
+
+/// What signatures of clients are dated by.
+fn unix_seconds() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.ok().and_then(|now| i64::try_from(now.as_secs()).ok()).unwrap_or_default()
 }
 
 fn listen(port: u16) -> io::Result<(TcpListener, String)> {

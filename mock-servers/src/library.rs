@@ -48,6 +48,11 @@ pub const TOOLS: [&str; 20] = [
     "array",
 ];
 
+/// Text of this many letters, the alphabet again and again.
+pub fn letters(length: usize) -> String {
+    ('a'..='z').cycle().take(length).collect()
+}
+
 /// The byte pattern of blobs: `length` bytes that contain every byte value, without a short period, the same on each
 /// call. Byte `i` is the low byte of `i ^ (i >> 8) ^ (i >> 16)`.
 pub fn bytes(length: u64) -> Vec<u8> {

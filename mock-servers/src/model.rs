@@ -2,6 +2,7 @@
 //!
 //! Nothing that a revision lacks is in an answer, except where the script spells it out.
 
+mod change;
 mod entries;
 mod offered;
 

@@ -5,25 +5,34 @@
 
 mod action;
 mod auth;
+mod condition;
 mod http;
 mod json;
+mod message;
 mod model;
 mod process;
 mod rounds;
 mod rule;
+mod state;
+pub mod template;
 
 pub use action::*;
 pub use auth::*;
+pub use condition::*;
 pub use http::*;
 pub use json::*;
+pub use message::*;
 pub use model::*;
 pub use process::*;
 pub use rounds::*;
 pub use rule::*;
+pub use state::*;
+pub use template::Slot;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sparring_wire::Revision;
+use std::collections::BTreeMap;
 
 /// One scripted server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +80,26 @@ pub struct ServerScript {
     pub http: HttpScript,
     /// Puts the endpoint behind bearer tokens of an authorization server of its own.
     pub auth: Option<AuthScript>,
+    /// State machines that do not start in `start`, or of which each session or connection has its own; by name. The one
+    /// without a name is called `""`.
+    pub states: BTreeMap<String, StateScript>,
     /// Exceptions to the faithful behaviour. For each event the first rule that matches is taken.
     pub rules: Vec<Rule>,
+}
+
+impl ServerScript {
+    /// All actions of its rules, those within `repeat` too.
+    pub fn all_actions(&self) -> Vec<&Action> {
+        fn walk<'a>(actions: &'a [Action], found: &mut Vec<&'a Action>) {
+            for action in actions {
+                found.push(action);
+                if let Action::Repeat(repeat) = action {
+                    walk(&repeat.actions, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        self.rules.iter().for_each(|rule| walk(&rule.actions, &mut found));
+        found
+    }
 }

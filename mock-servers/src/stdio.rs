@@ -24,7 +24,7 @@ use sparring_wire::transcript::What;
 
 pub use child::run_if_mock;
 pub use direct::{OwnProcess, OwnServer, OwnSpec};
-pub use host::{StdioMock, StdioSpec};
+pub use host::{Controlled, StdioMock, StdioSpec};
 
 /// The private first argument of a mock's process; the second is the path of its configuration.
 const MOCK: &str = "__sparring-mock";

@@ -366,7 +366,7 @@ async fn an_expired_session_is_opened_anew() {
 
 #[tokio::test]
 async fn bodies_are_sent_as_given_in_pieces() {
-    let body = "\u{feff}: hi\r\nevent: message\rdata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":$id,\"result\":$result}\n\n";
+    let body = "\u{feff}: hi\r\nevent: message\rdata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":{{json id}},\"result\":{{result}}}\n\n";
     let fixture = open(call_rule(json!([{"raw_body": {"text": body, "split_every": 1}}]))).await;
     let mut socket = raw_call(&fixture, 1).await;
     let mut bytes = Vec::new();
@@ -382,7 +382,7 @@ async fn bodies_are_sent_as_given_in_pieces() {
 #[tokio::test]
 async fn redirects_lead_to_the_other_origin_which_records_what_it_gets() {
     let fixture = open(call_rule(json!([
-        {"status": {"code": 307, "headers": {"location": "{other}/elsewhere?x=1"}}},
+        {"status": {"code": 307, "headers": {"location": "{{other}}/elsewhere?x=1"}}},
     ])))
     .await;
     let response = fixture.echo(1, "x").await.unwrap();

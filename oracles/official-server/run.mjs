@@ -46,7 +46,7 @@ function install() {
 }
 
 async function serve({ script, revision }) {
-    const server = spawn(sparring, ['serve', 'http', '--script', script, '--revision', revision, '--no-control'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const server = spawn(sparring, ['serve', 'http', '--script', script, '--revision', revision], { stdio: ['ignore', 'pipe', 'inherit'] });
     for await (const line of createInterface({ input: server.stdout })) return { server, url: JSON.parse(line).url };
     throw new Error(`sparring serve ended before it was ready, for ${script}`);
 }

@@ -27,17 +27,26 @@ class Missing(Exception):
     pass
 
 
-def install_node():
+def npm(folder, source, *how):
     if not shutil.which("node") or not shutil.which("npm"):
         raise Missing("there is no Node")
-    folder = WORK / "node"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE.parent / name, folder)
-    subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True)
+    for file in source.glob("package*.json"):
+        shutil.copy(file, folder)
+    subprocess.run(["npm", *how, "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True)
+    return folder
+
+
+def install_node():
+    folder = npm(WORK / "node", HERE.parent, "ci")
     # Programs find their packages from where they stand.
     shutil.copy(HERE / "typescript.mjs", folder)
     return folder
+
+
+def install_inspector():
+    # It names an optional package that does not exist, so there can't be a lock file that `npm ci` takes.
+    return npm(WORK / "inspector", HERE.parent / "inspector", "install", "--no-package-lock")
 
 
 def typescript(which):
@@ -78,7 +87,7 @@ def script_for(revision):
 
 def serve(transport, revision):
     """A running server, and where it is."""
-    command = [SPARRING, "serve", transport, "--script", str(script_for(revision)), "--revision", revision, "--no-control"]
+    command = [SPARRING, "serve", transport, "--script", str(script_for(revision)), "--revision", revision]
     if transport == "stdio":
         return None, {"transport": "stdio", "command": command}
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -137,7 +146,7 @@ def main():
     for name in wanted:
         try:
             if name == "inspector":
-                folder = install_node()
+                folder = install_inspector()
                 runs = [(t, r, lambda t=t, r=r: inspector(folder, t, r)) for r in HANDSHAKE for t in transports(r, True)]
             else:
                 prepare, revisions, sse = CLIENTS[name]

@@ -12,7 +12,8 @@ use crate::profile::NeededPromise;
 use crate::scenario::{Check, Scenario, StepAction, StepExpectation, parse_revisions};
 use crate::yaml::Path;
 use serde_json::Value;
-use sparring_mock_servers::script::{Action, CLIENT_METHODS, Rule, ServerScript, ToolScript, Trigger};
+use sparring_mock_servers::script::template::{self, Piece};
+use sparring_mock_servers::script::{Action, CLIENT_METHODS, On, Rule, ServerScript, ToolScript, Trigger};
 use sparring_wire::{Revision, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -268,8 +269,8 @@ impl<'a> Lint<'a> {
     }
 
     fn rule(&mut self, rule: &Rule, at: &Path, stdio: bool, http: bool) {
-        let bound = transport_of_trigger(&rule.on);
-        let word = rule.on.word();
+        let bound = transport_of_triggers(&rule.on);
+        let word = rule.on.to_string();
         match bound {
             Some(Transport::Stdio) if !stdio => {
                 self.value(
@@ -294,9 +295,10 @@ impl<'a> Lint<'a> {
                 "only a stdio server is started more than once",
             );
         }
-        if rule.nth == Some(0) || rule.incarnation == Some(0) {
-            let key = if rule.nth == Some(0) { "nth" } else { "incarnation" };
-            self.value("counts", &at.key(key), format!("`{key}` counts from 1"));
+        for (key, nth) in [("nth", &rule.nth), ("incarnation", &rule.incarnation)] {
+            if nth.as_ref().is_some_and(|nth| !nth.counts_from_one()) {
+                self.value("counts", &at.key(key), format!("`{key}` counts from 1"));
+            }
         }
         if rule.actions.is_empty() {
             self.value(
@@ -320,15 +322,6 @@ impl<'a> Lint<'a> {
                     &at,
                     format!("this action is only for {only}, and the scenario also applies elsewhere"),
                 );
-            }
-            for (key, json) in jsons_of(action) {
-                if !matches!(key, "params") && mentions(json, "$requestId") {
-                    self.value(
-                        "placeholder",
-                        &at,
-                        "`$requestId` stands only in the `params` of `notify` and `request`",
-                    );
-                }
             }
         }
     }
@@ -864,7 +857,8 @@ const HEADS: [&str; 12] = [
     "rule",
 ];
 
-fn heads(pattern: &Pattern) -> Vec<&'static str> {
+/// The heads of a pattern, by name. A good one has exactly one.
+pub fn heads(pattern: &Pattern) -> Vec<&'static str> {
     let given = [
         pattern.request.is_some(),
         pattern.notification.is_some(),
@@ -916,42 +910,28 @@ fn json_pattern(value: &Value) -> Result<(), String> {
             };
             Err(format!("`{operator}` takes {wanted}"))
         }
-        Value::String(text) if text == "$requestId" => {
-            Err("`$requestId` stands only in what a server sends; write `names_id` to compare with an id"
+        Value::String(text)
+            if template::pieces(text).is_ok_and(|p| p.iter().any(|p| matches!(p, Piece::Put { .. }))) =>
+        {
+            Err("placeholders stand only in what a server sends; write `names_id` to compare with an id"
                 .to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// The JSON in an action, each with the key that holds it.
-fn jsons_of(action: &Action) -> Vec<(&'static str, &Value)> {
-    match action {
-        Action::Respond(json) => vec![("respond", &json.0)],
-        Action::Batch(json) => vec![("batch", &json.0)],
-        Action::Error(error) => error.data.iter().map(|json| ("data", &json.0)).collect(),
-        Action::Notify(message) | Action::Request(message) => {
-            let params = message.params.iter().map(|json| ("params", &json.0));
-            params.chain(message.id.iter().map(|json| ("id", &json.0))).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn mentions(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(string) => string == text,
-        Value::Array(items) => items.iter().any(|item| mentions(item, text)),
-        Value::Object(members) => members.values().any(|member| mentions(member, text)),
-        _ => false,
-    }
+/// The transport that all triggers are of, if there is one.
+fn transport_of_triggers(on: &On) -> Option<Transport> {
+    let mut transports = on.triggers().iter().map(transport_of_trigger);
+    let first = transports.next()??;
+    transports.all(|transport| transport == Some(first)).then_some(first)
 }
 
 const fn transport_of_trigger(trigger: &Trigger) -> Option<Transport> {
     match trigger {
         Trigger::Eof | Trigger::Sigterm => Some(Transport::Stdio),
         Trigger::Http(_) | Trigger::GetStream => Some(Transport::Http),
-        Trigger::Start | Trigger::Response | Trigger::Method(_) => None,
+        _ => None,
     }
 }
 
@@ -1003,7 +983,7 @@ fn tools_of(script: &ServerScript) -> BTreeSet<String> {
         ToolScript::Library(name) => name.clone(),
         ToolScript::Custom(definition) => definition.name.clone(),
     };
-    let added = script.rules.iter().flat_map(|rule| &rule.actions).filter_map(|action| match action {
+    let added = script.all_actions().into_iter().filter_map(|action| match action {
         Action::AddTool(tool) => Some(name(tool)),
         _ => None,
     });
@@ -1012,7 +992,7 @@ fn tools_of(script: &ServerScript) -> BTreeSet<String> {
 }
 
 fn has_resource(script: &ServerScript, uri: &str) -> bool {
-    let added = script.rules.iter().flat_map(|rule| &rule.actions).filter_map(|action| match action {
+    let added = script.all_actions().into_iter().filter_map(|action| match action {
         Action::AddResource(resource) => Some(resource),
         _ => None,
     });
@@ -1440,7 +1420,7 @@ judge:
             r#"{"a": {"$distinct": 1}}"#,
             r#"{"a": {"$any": true, "b": 1}}"#,
             r#"{"a": {"$has": {"$nothing": 1}}}"#,
-            r#"{"a": "$requestId"}"#,
+            r#"{"a": "{{id}}"}"#,
         ];
         for wrong in wrong {
             let expect = format!("expect: {{ request: ping, params: '{wrong}' }}");
@@ -1558,20 +1538,6 @@ judge:
         assert_eq!(codes(&[(rule, "{ on: eof, do: [ { exit: 1 } ] }")]), "");
         assert_eq!(codes(&[(rule, "{ on: ping, nth: 0, do: [ drop ] }")]), "counts");
         assert_eq!(codes(&[(rule, "{ on: ping, do: [] }")]), "no-actions");
-    }
-
-    #[test]
-    fn placeholders_stand_only_where_they_are_replaced() {
-        let rule = "{ on: tools/call, label: held, do: [ { hold_until: { on: tools/call } } ] }";
-        insta::assert_snapshot!(said(&[(rule, "{ on: ping, do: [ { respond: { id: $requestId } } ] }")]), @r"
-        error[placeholder]: `$requestId` stands only in the `params` of `notify` and `request`
-         ┌─ area/name.yaml:9:25
-         │
-        9│     - { on: ping, do: [ { respond: { id: $requestId } } ] }
-         │                         ^
-        ");
-        let notify = "{ on: ping, do: [ { notify: { method: notifications/progress, params: { id: $requestId } } } ] }";
-        assert_eq!(codes(&[(rule, notify)]), "");
     }
 
     #[test]

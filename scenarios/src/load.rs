@@ -153,6 +153,21 @@ pub fn parse_script(file: &str, text: &str) -> Result<ServerScript, Diagnostic> 
     typed(file, text, &tree, describe)
 }
 
+/// Reads something of the vocabulary that stands in no file of its own: `name` is what messages call the text, `what` in
+/// words what it is, such as `a list of actions`, and `inside` what is in it. JSON will do as well, since it is YAML.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn parse_as<T: DeserializeOwned>(
+    name: &str,
+    text: &str,
+    what: &'static str,
+    inside: &'static str,
+) -> Result<T, Diagnostic> {
+    let tree = yaml::read(name, text)?;
+    typed(name, text, &tree, |path| if path.0.is_empty() { what } else { inside })
+}
+
 /// Reads a typed value, strictly.
 fn typed<T: DeserializeOwned>(
     file: &str,
@@ -435,7 +450,7 @@ judge:
           │                           ^^^
         ");
         insta::assert_snapshot!(without("on: tools/call", "on: tools/cal"), @r"
-        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response
+        error[value]: `tools/cal` is neither a method that clients send nor one of start, eof, sigterm, http-get, http-post, http-delete, get-stream, response, message, request, notification, unknown
          ┌─ area/name.yaml:7:11
          │
         7│     - on: tools/cal

@@ -70,7 +70,7 @@ fn replacements() -> Vec<Value> {
         json!([]),
         json!({}),
         json!([{}]),
-        json!({"zzz": "zzz"}),
+        json!({"zzz": "\"zzz\""}),
     ]
 }
 
@@ -103,7 +103,7 @@ fn mutations(value: &Value, out: &mut Vec<(String, Value)>) {
                     out.push((format!("{} without {key}", place()), replaced(fewer.into())));
                 }
                 let mut more = members.clone();
-                more.insert("zzz".to_owned(), json!("zzz"));
+                more.insert("zzz".to_owned(), json!("\"zzz\""));
                 out.push((format!("{} with zzz", place()), replaced(more.into())));
                 for (key, member) in members {
                     at(root, &[path, &[json!(key)]].concat(), member, out);

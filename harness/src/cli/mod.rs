@@ -4,6 +4,7 @@ mod args;
 mod explain;
 mod input;
 mod list;
+mod record;
 mod run;
 mod serve;
 
@@ -56,7 +57,8 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
         Command::Lint { paths } => list::lint(&paths),
         Command::Explain { id } => explain::explain(&id),
         Command::Mutants(args) => crate::mutants::command(&args),
-        Command::Judge { file, revision } => run::judge_file(&file, revision),
+        Command::Judge { file, revision, incomplete } => run::judge_file(&file, revision, incomplete),
+        Command::Record(args) => record::record(args),
         Command::Serve(command) => serve::serve(command),
         Command::Bench(args) => crate::bench::command(&args),
         Command::Schema { kind } => {

@@ -25,20 +25,31 @@
 //! of [`request`], which the server uses too. Access tokens start with `at-`, refresh tokens with `rt-`, codes with
 //! `code-`, secrets with `secret-`, so that a leak can be found by its look.
 
-mod flow;
+mod assertions;
+mod authorization;
+mod clients;
+pub mod dpop;
+mod draft;
+mod guard;
+pub mod jwt;
 pub mod request;
 mod site;
+mod store;
 #[cfg(test)]
 mod tests;
+mod token;
 
 pub use site::{FOREIGN_SCOPE, OTHER_ISSUER, OTHER_RESOURCE};
 
-use crate::script::{AuthFault, AuthScript};
-use serde_json::{Value, json};
+use crate::script::{AuthAnswer, AuthScript, SecondServerRole};
+use draft::{Changes, Draft};
+use serde_json::{Map, Value, json};
 use site::{Page, Site};
 use sparring_wire::Revision;
 use sparring_wire::transcript::HttpRequest;
+use std::sync::Arc;
 use std::time::Duration;
+use token::State;
 
 /// The longest body that is looked into, in bytes. No honest request comes near.
 const MAX_BODY: usize = 64 * 1024;
@@ -52,11 +63,19 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
+    /// The script makes it one that no server may give.
+    pub fault: bool,
+    /// How long to wait before it goes out.
+    pub delay: Duration,
 }
 
 impl Answer {
     fn new(status: u16, content_type: &str, body: String) -> Self {
-        Self { status, headers: vec![("content-type".to_owned(), content_type.to_owned())], body }
+        Self { body, ..Self::bare(status) }.with("content-type", content_type)
+    }
+
+    pub(crate) const fn bare(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: String::new(), fault: false, delay: Duration::ZERO }
     }
 
     fn text(status: u16, text: &str) -> Self {
@@ -99,11 +118,16 @@ impl Refusal {
     }
 }
 
-/// A mock authorization server with the protected resource it issues tokens for.
+/// A mock authorization server (or two) with the protected resource that it issues tokens for.
 #[derive(Debug)]
 pub struct AuthServer {
-    site: Site,
-    state: flow::State,
+    /// One for each authorization server, at least one.
+    sites: Vec<Site>,
+    /// As many.
+    states: Vec<State>,
+    changes: Changes,
+    guard: guard::Guard,
+    exchanges: u64,
 }
 
 impl AuthServer {
@@ -119,25 +143,59 @@ impl AuthServer {
         authorization_origin: String,
         seed: u64,
     ) -> Self {
-        let site = Site::new(script, revision, resource_url, authorization_origin);
-        Self { site, state: flow::State::new(seed) }
+        let changes = Changes::new(&script);
+        let first = Site::new(Arc::new(script), revision, resource_url, authorization_origin, seed);
+        let mut states = vec![State::new(seed)];
+        let second = first.second();
+        // Names of the second server are others, so that a judge can tell whose they are.
+        states.extend(second.as_ref().map(|_| State::new(seed ^ 0x5ec0_4d5e_4ec0_4d5e)));
+        let sites = [first].into_iter().chain(second).collect();
+        Self { sites, states, changes, guard: guard::Guard::new(seed), exchanges: 0 }
+    }
+
+    /// With a clock: the seconds since 1970 at the time zero. Without one it is 1970, and no signature of a client that
+    /// has one is good.
+    #[must_use]
+    pub fn with_clock(mut self, unix: i64) -> Self {
+        self.sites.iter_mut().for_each(|site| site.set_clock(unix));
+        self
+    }
+
+    /// With the origin of the second listener, which `{other}` in a script stands for.
+    #[must_use]
+    pub fn with_other_origin(mut self, origin: &str) -> Self {
+        self.sites.iter_mut().for_each(|site| site.set_other_origin(origin));
+        self
     }
 
     /// Whether the authorization server lives at the origin of the MCP endpoint: in 2025-03-26, and where there is no
     /// protected-resource metadata. The transport then asks [`AuthServer::handle`] about requests to that origin that
     /// are not for the endpoint.
     pub fn serves_on_resource_origin(&self) -> bool {
-        self.site.on_resource_origin()
+        self.site().on_resource_origin()
+    }
+
+    /// What a client has to be told before it starts: credentials, a private key, an ID token, assertions, as far as the
+    /// script wants them. The names are those of the official conformance framework's context. Full of secrets.
+    pub fn hand_out(&self, now: Duration) -> Map<String, Value> {
+        self.site().hand_out(now)
+    }
+
+    fn site(&self) -> &Site {
+        &self.sites[0]
     }
 
     /// Answers a request to the authorization server at the time `now`, which must not go backwards.
     pub fn handle(&mut self, request: &HttpRequest, now: Duration) -> Answer {
-        let Some(page) = self.site.page(request::path(request)) else {
-            return Answer::not_found();
-        };
+        let path = request::path(request);
+        let found = self.sites.iter().zip(&mut self.states).find_map(|(site, state)| {
+            let page = site.page(path)?;
+            Some((site, state, page))
+        });
+        let Some((site, state, page)) = found else { return Answer::not_found() };
         let method = match page {
-            Page::Metadata | Page::Keys | Page::Authorize => "GET",
-            Page::Register | Page::Token => "POST",
+            Page::Metadata | Page::Keys | Page::Authorize | Page::ProviderMetadata => "GET",
+            Page::Register | Page::Token | Page::Revoke | Page::Exchange => "POST",
         };
         if request.method != method {
             return Answer::wrong_method(method);
@@ -145,28 +203,61 @@ impl AuthServer {
         if request.body.len() > MAX_BODY {
             return Answer::text(413, "the body is too long");
         }
-        match page {
-            Page::Metadata => Answer::json(200, &self.site.server_metadata()),
-            Page::Keys => Answer::json(200, &json!({ "keys": [] })),
-            Page::Register => self.state.register(&self.site, request),
-            Page::Authorize => self.state.authorize(&self.site, request, now),
-            Page::Token => self.state.token(&self.site, request, now),
+        let kind = match page {
+            Page::Metadata => AuthAnswer::ServerMetadata,
+            Page::Keys => AuthAnswer::Keys,
+            Page::Register => AuthAnswer::Registration,
+            Page::Authorize => AuthAnswer::Authorization,
+            Page::Token => token::kind(request),
+            Page::Revoke => AuthAnswer::Revocation,
+            Page::ProviderMetadata => return Answer::json(200, &site.provider_metadata()),
+            Page::Exchange => AuthAnswer::TokenExchange,
+        };
+        let before = self.changes.may_refuse(kind).then(|| state.clone());
+        let draft: Draft = match page {
+            Page::Metadata => Answer::json(200, &site.server_metadata()).into(),
+            Page::Keys | Page::ProviderMetadata => Answer::json(200, &json!({ "keys": [] })).into(),
+            Page::Register => state.register(site, request).into(),
+            Page::Authorize => state.authorize(site, request, now),
+            Page::Token => state.token(site, request, now).into(),
+            Page::Revoke => state.revocation(site, request, now).into(),
+            Page::Exchange => {
+                self.exchanges += 1;
+                site.exchange(request, now, self.exchanges).into()
+            }
+        };
+        let grants = draft.grants();
+        let answer = self.changes.make(kind, draft, site);
+        if let Some(before) = before.filter(|_| grants && answer.status >= 400) {
+            *state = before;
         }
+        answer
     }
 
     /// Answers a request to the MCP endpoint's listener, if it is for the protected-resource metadata.
-    pub fn resource_metadata(&self, request: &HttpRequest) -> Option<Answer> {
-        if self.site.resource_metadata_path()? != request::path(request) {
-            return None;
+    pub fn resource_metadata(&mut self, request: &HttpRequest) -> Option<Answer> {
+        let path = request::path(request);
+        let site = &self.sites[0];
+        let second = self.sites.get(1);
+        let (document, own) = if site.resource_metadata_path()? == path {
+            let issuers: Vec<&str> = match second.map(|second| (second, site.second_role())) {
+                Some((second, SecondServerRole::Alternative)) => vec![&site.issuer, &second.issuer],
+                Some((second, SecondServerRole::Successor)) if self.guard.has_moved() => vec![&second.issuer],
+                _ => vec![&site.issuer],
+            };
+            (site.resource_metadata(&issuers), true)
+        } else {
+            (site.neighbour_metadata(path, &second?.issuer)?, false)
+        };
+        if request.method != "GET" {
+            return Some(Answer::wrong_method("GET"));
         }
-        Some(match request.method.as_str() {
-            "GET" => Answer::json(200, &self.site.resource_metadata()),
-            _ => Answer::wrong_method("GET"),
-        })
+        let answer = Answer::json(200, &document);
+        Some(if own { self.changes.make(AuthAnswer::ResourceMetadata, answer.into(), site) } else { answer })
     }
 
-    /// Lets a request through to the MCP endpoint if it carries a good token, or says how to answer it. `rpc_method` is
-    /// the method of the JSON-RPC message in it (`tools/call` if a batch contains one).
+    /// Lets a request through to the MCP endpoint if it carries a good token, or needs none, or says how to answer it.
+    /// `rpc_method` is the method of the JSON-RPC message in it (`tools/call` if a batch contains one).
     ///
     /// # Errors
     /// The answer to give: 401 without a token or with a dead one, 403 if the token's scopes don't suffice, 400 if the
@@ -177,52 +268,15 @@ impl AuthServer {
         rpc_method: Option<&str>,
         now: Duration,
     ) -> Result<(), Answer> {
-        let site = &self.site;
-        let refuse = |status, error, description: &str, scope: Option<&str>| {
-            Err(site.challenge(status, Some(&Refusal::new(error, description)), scope))
+        let site = &self.sites[0];
+        let Err(denial) = self.guard.admit(site, &mut self.states, request, rpc_method, now) else {
+            return Ok(());
         };
-        let asked = site.script.challenge_scope.as_deref();
-
-        if request::query_pairs(request).iter().any(|(name, _)| name == "access_token") {
-            return refuse(400, "invalid_request", "a token has no place in the query", asked);
-        }
-        if request::headers(request, "authorization").count() > 1 {
-            return refuse(400, "invalid_request", "there are several Authorization fields", asked);
-        }
-        // RFC 6750 section 3.1: no error code if there was no attempt.
-        let Some(token) = request::bearer_token(request) else {
-            return Err(site.challenge(401, None, asked));
-        };
-        if site.has(AuthFault::RejectsAllTokens) {
-            return refuse(401, "invalid_token", "the token was revoked", asked);
-        }
-        let Some(access) = self.state.access_token(token) else {
-            return refuse(401, "invalid_token", "the token is unknown or was revoked", asked);
-        };
-        if access.expires <= now || site.script.uses_per_token.is_some_and(|limit| access.uses >= limit) {
-            return refuse(401, "invalid_token", "the token has expired", asked);
-        }
-        if rpc_method == Some("tools/call") {
-            let needed = site.script.call_scope.as_deref().unwrap_or_default();
-            let never = site.has(AuthFault::NeverEnoughScope);
-            if never || !needed.split_ascii_whitespace().all(|scope| access.scopes.iter().any(|s| s == scope))
-            {
-                let mut scopes: Vec<&str> = Vec::new();
-                // Up to 2025-11-25 the server names the scopes to keep; later the client remembers them.
-                if site.revision <= Revision::V2025_11_25 {
-                    scopes.extend(access.scopes.iter().map(String::as_str));
-                }
-                for scope in needed.split_ascii_whitespace() {
-                    if !scopes.contains(&scope) {
-                        scopes.push(scope);
-                    }
-                }
-                let scopes = scopes.join(" ");
-                let scope = (!scopes.is_empty()).then_some(scopes.as_str());
-                return refuse(403, "insufficient_scope", "the call needs more scopes", scope);
-            }
-        }
-        access.uses = access.uses.saturating_add(1);
-        Ok(())
+        Err(match denial.status() {
+            401 => self.changes.make(AuthAnswer::Challenge, denial.draft(site), site),
+            403 => self.changes.make(AuthAnswer::Forbidden, denial.draft(site), site),
+            // What no change is for.
+            _ => Changes::none().make(AuthAnswer::Challenge, denial.draft(site), site),
+        })
     }
 }

@@ -93,6 +93,11 @@ pub fn bearer_token(request: &HttpRequest) -> Option<&str> {
     credentials(request, "bearer")
 }
 
+/// The token of an `Authorization: DPoP` field (RFC 9449).
+pub fn dpop_token(request: &HttpRequest) -> Option<&str> {
+    credentials(request, "dpop")
+}
+
 /// The client id and secret of an `Authorization: Basic` field, both decoded as RFC 6749 section 2.3.1 has it. `None`
 /// if there is no such field or it can't be read.
 pub fn basic_credentials(request: &HttpRequest) -> Option<(String, String)> {
@@ -146,6 +151,12 @@ pub fn is_allowed_redirect(uri: &str) -> bool {
                     _ => false,
                 }
         })
+}
+
+/// Whether a redirect URI is https at a host that is not loopback: what OpenID Connect registration has for clients of type
+/// `web`.
+pub fn is_remote_https(uri: &str) -> bool {
+    Url::parse(uri).is_ok_and(|url| url.scheme() == "https" && !is_loopback(&url))
 }
 
 /// Whether a redirect URI is the registered one: equal, apart from the port of an http loopback URI, which a client

@@ -1,13 +1,17 @@
 //! Where things stand, and the documents that say so: protected-resource metadata (RFC 9728), metadata of the
-//! authorization server (RFC 8414, OpenID discovery), and challenges (RFC 6750, RFC 9728).
+//! authorization server (RFC 8414, OpenID discovery).
 
-use super::request::{UNLISTED_RESOURCE_METADATA, split_origin};
-use super::{Answer, Refusal};
+use super::assertions::Keys;
+use super::request::{UNLISTED_RESOURCE_METADATA, is_same_resource, split_origin};
+use super::token::JWT_BEARER;
 use crate::script::{
-    AuthFault, AuthScript, ChallengeStyle, ClientAuthentication, ResourceMetadataPlace, ServerMetadataPlace,
+    AuthFault, AuthScript, ClientAuthentication, GrantType, IdentityProvider, ResourceForm,
+    ResourceMetadataPlace, SecondServerRole, ServerMetadataPlace, Workload,
 };
 use serde_json::{Value, json};
 use sparring_wire::Revision;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A scope that the authorization server knows and the MCP endpoint never asks for: a client that requests it took
 /// the wrong list.
@@ -19,22 +23,26 @@ pub const OTHER_ISSUER: &str = "https://other-issuer.example";
 /// The resource that [`AuthFault::WrongResource`] names.
 pub const OTHER_RESOURCE: &str = "https://other-resource.example/mcp";
 
-/// What [`AuthFault::ShellAuthorizationUrl`] makes a shell do, as the query of the authorization endpoint.
-const SHELL_QUERY: &str =
-    "?a=$(touch${IFS}sparring-shell-ran)&b=`touch${IFS}sparring-shell-ran`&c=;touch${IFS}sparring-shell-ran;";
+/// The algorithms by which clients may sign.
+const SIGNING_ALGORITHMS: [&str; 2] = ["ES256", "RS256"];
 
 /// All that is fixed when the server starts.
 #[derive(Debug)]
 pub(super) struct Site {
-    pub(super) script: AuthScript,
+    pub(super) script: Arc<AuthScript>,
     pub(super) revision: Revision,
     /// The MCP endpoint's URL, which is the resource identifier.
-    resource: String,
+    pub(super) resource: String,
     pub(super) issuer: String,
     authorization_origin: String,
+    /// The origin of the second listener, if it is known.
+    other_origin: String,
     /// Empty, or with a slash in front and none at the end.
     issuer_path: String,
     place: ResourceMetadataPlace,
+    keys: Option<Arc<Keys>>,
+    /// Seconds since 1970 at the time zero.
+    epoch: i64,
 }
 
 /// Which document or endpoint of the authorization server stands at a path.
@@ -45,14 +53,24 @@ pub(super) enum Page {
     Register,
     Authorize,
     Token,
+    Revoke,
+    ProviderMetadata,
+    Exchange,
+}
+
+/// A path as part of a URL: empty, or with a slash in front and none at the end.
+fn as_path(path: &str) -> String {
+    let path = path.trim_matches('/');
+    if path.is_empty() { String::new() } else { format!("/{path}") }
 }
 
 impl Site {
     pub(super) fn new(
-        script: AuthScript,
+        script: Arc<AuthScript>,
         revision: Revision,
         resource: String,
         authorization_origin: String,
+        seed: u64,
     ) -> Self {
         let place = if revision < Revision::V2025_06_18 {
             ResourceMetadataPlace::None
@@ -62,17 +80,153 @@ impl Site {
         let (authorization_origin, issuer_path) = if place == ResourceMetadataPlace::None {
             (split_origin(&resource).0.to_owned(), String::new())
         } else {
-            let path = script.issuer_path.as_deref().unwrap_or_default().trim_matches('/');
-            let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+            let path = as_path(script.issuer_path.as_deref().unwrap_or_default());
             (authorization_origin.trim_end_matches('/').to_owned(), path)
         };
         let issuer = format!("{authorization_origin}{issuer_path}");
-        Self { script, revision, resource, issuer, authorization_origin, issuer_path, place }
+        let wants_keys = script.identity_provider.is_some()
+            || script.workload.is_some()
+            || script.client_authentication.contains(&ClientAuthentication::PrivateKeyJwt);
+        let keys = wants_keys.then(|| Keys::new(seed)).flatten().map(Arc::new);
+        let other_origin = String::new();
+        Self {
+            script,
+            revision,
+            resource,
+            issuer,
+            authorization_origin,
+            other_origin,
+            issuer_path,
+            place,
+            keys,
+            epoch: 0,
+        }
+    }
+
+    /// The site of the second authorization server, where there is one.
+    pub(super) fn second(&self) -> Option<Self> {
+        let second = self.script.second_server.as_ref().filter(|_| !self.on_resource_origin())?;
+        let issuer_path = as_path(second.issuer_path.as_deref().unwrap_or("/second"));
+        Some(Self {
+            script: Arc::clone(&self.script),
+            revision: self.revision,
+            resource: self.resource.clone(),
+            issuer: format!("{}{issuer_path}", self.authorization_origin),
+            authorization_origin: self.authorization_origin.clone(),
+            other_origin: self.other_origin.clone(),
+            issuer_path,
+            place: self.place,
+            keys: self.keys.clone(),
+            epoch: self.epoch,
+        })
+    }
+
+    pub(super) fn set_clock(&mut self, epoch: i64) {
+        self.epoch = epoch;
+    }
+
+    pub(super) fn set_other_origin(&mut self, origin: &str) {
+        origin.clone_into(&mut self.other_origin);
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn unix(&self, now: Duration) -> i64 {
+        self.epoch.saturating_add(i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn keys(&self) -> Option<&Keys> {
+        self.keys.as_deref()
+    }
+
+    /// A text of the script with what its names stand for.
+    pub(super) fn fill_in(&self, text: &str, right: &str) -> String {
+        if !text.contains('{') {
+            return text.to_owned();
+        }
+        text.replace("{right}", right)
+            .replace("{resource}", &self.resource)
+            .replace("{origin}", split_origin(&self.resource).0)
+            .replace("{issuer}", &self.issuer)
+            .replace("{authorization}", &self.authorization_origin)
+            .replace("{host}", self.authorization_origin.split_once("://").map_or("", |(_, host)| host))
+            .replace("{other}", &self.other_origin)
     }
 
     pub(super) fn has(&self, fault: AuthFault) -> bool {
-        self.script.fault == Some(fault)
+        self.script.fault.0.contains(&fault)
     }
+
+    pub(super) fn grants(&self, grant: GrantType) -> bool {
+        match self.script.grants.as_slice() {
+            [] => grant == GrantType::AuthorizationCode,
+            offered => offered.contains(&grant),
+        }
+    }
+
+    /// `grant_types_supported`.
+    pub(super) fn grant_types(&self) -> Vec<&'static str> {
+        let all = [
+            (GrantType::AuthorizationCode, "authorization_code"),
+            (GrantType::ClientCredentials, "client_credentials"),
+            (GrantType::JwtBearer, JWT_BEARER),
+        ];
+        let mut names: Vec<_> =
+            all.into_iter().filter(|(grant, _)| self.grants(*grant)).map(|(_, name)| name).collect();
+        if self.script.refresh {
+            names.push("refresh_token");
+        }
+        names
+    }
+
+    /// Whether an audience is this issuer; a slash at the end makes no difference.
+    pub(super) fn is_issuer(&self, audience: &str) -> bool {
+        audience.strip_suffix('/').unwrap_or(audience) == self.issuer
+    }
+
+    /// Whether a client may mean this server with `aud` (RFC 7523 section 3).
+    pub(super) fn is_audience(&self, audience: &str) -> bool {
+        self.is_issuer(audience) || audience == self.token_endpoint()
+    }
+
+    pub(super) fn token_endpoint(&self) -> String {
+        format!("{}{}", self.authorization_origin, self.endpoint_path("token"))
+    }
+
+    // ---- those who sign assertions ----
+
+    fn provider(&self) -> Option<&IdentityProvider> {
+        self.script.identity_provider.as_ref()
+    }
+
+    pub(super) fn provider_issuer(&self) -> String {
+        format!("{}/idp", self.authorization_origin)
+    }
+
+    pub(super) fn provider_client(&self) -> &str {
+        self.provider().and_then(|p| p.client_id.as_deref()).unwrap_or("sparring-idp-client")
+    }
+
+    pub(super) fn provider_user(&self) -> &str {
+        self.provider().and_then(|p| p.user.as_deref()).unwrap_or("demo-user@example.com")
+    }
+
+    fn workload(&self) -> Option<&Workload> {
+        self.script.workload.as_ref()
+    }
+
+    pub(super) fn workload_issuer(&self) -> &str {
+        self.workload().and_then(|w| w.issuer.as_deref()).unwrap_or("https://idp.conformance-test.local")
+    }
+
+    pub(super) fn workload_subject(&self) -> &str {
+        self.workload().and_then(|w| w.subject.as_deref()).unwrap_or("conformance-workload")
+    }
+
+    pub(super) fn workload_client(&self) -> &str {
+        self.workload().and_then(|w| w.client_id.as_deref()).unwrap_or("conformance-wif-workload")
+    }
+
+    // ---- what both sides need ----
 
     pub(super) fn on_resource_origin(&self) -> bool {
         self.place == ResourceMetadataPlace::None
@@ -85,8 +239,13 @@ impl Site {
 
     /// The identifiers under which tokens for the endpoint may be asked for: its URL, and what its metadata says.
     pub(super) fn names_resource(&self, resource: &str) -> bool {
-        super::request::is_same_resource(resource, &self.resource)
-            || super::request::is_same_resource(resource, self.described_resource())
+        let described = self.described_resource();
+        if self.script.exact_resource {
+            return resource == described;
+        }
+        is_same_resource(resource, &self.resource)
+            || is_same_resource(resource, &described)
+            || (self.neighbour_resource().is_some_and(|neighbour| is_same_resource(resource, &neighbour)))
     }
 
     pub(super) fn offers_registration(&self) -> bool {
@@ -116,8 +275,10 @@ impl Site {
     pub(super) fn scopes(&self) -> Vec<&str> {
         let supported = self.script.scopes_supported.iter().map(String::as_str);
         let asked = [&self.script.challenge_scope, &self.script.call_scope];
+        let methods = self.script.method_scopes.values().flat_map(|s| s.split_ascii_whitespace());
         let mut scopes: Vec<&str> = Vec::new();
-        for scope in supported.chain(asked.into_iter().flatten().flat_map(|s| s.split_ascii_whitespace())) {
+        let asked = asked.into_iter().flatten().flat_map(|s| s.split_ascii_whitespace());
+        for scope in supported.chain(asked).chain(methods) {
             if !scopes.contains(&scope) {
                 scopes.push(scope);
             }
@@ -128,11 +289,53 @@ impl Site {
     // ---- the resource's side ----
 
     /// The `resource` of the metadata. RFC 9728 section 3.3: the identifier that belongs to the well-known URI.
-    fn described_resource(&self) -> &str {
-        match self.place {
-            ResourceMetadataPlace::Root => split_origin(&self.resource).0,
-            _ => &self.resource,
+    fn described_resource(&self) -> String {
+        let (origin, path) = split_origin(&self.resource);
+        match self.script.identifier {
+            ResourceForm::OfPlace if self.place == ResourceMetadataPlace::Root => origin.to_owned(),
+            ResourceForm::OfPlace => self.resource.clone(),
+            ResourceForm::Origin => origin.to_owned(),
+            ResourceForm::Slash => format!("{}/", self.resource.trim_end_matches('/')),
+            ResourceForm::UpperCase => format!("{}{path}", origin.to_ascii_uppercase()),
         }
+    }
+
+    fn neighbour_resource(&self) -> Option<String> {
+        let second = self.script.second_server.as_ref()?;
+        let origin = split_origin(&self.resource).0;
+        (second.role == SecondServerRole::Neighbour).then(|| match self.place {
+            ResourceMetadataPlace::HeaderOnly => format!("{origin}/neighbour"),
+            _ => origin.to_owned(),
+        })
+    }
+
+    pub(super) fn second_role(&self) -> SecondServerRole {
+        self.script.second_server.as_ref().map(|second| second.role).unwrap_or_default()
+    }
+
+    /// The metadata of the other resource of the host, if it stands at `path`.
+    pub(super) fn neighbour_metadata(&self, path: &str, issuer: &str) -> Option<Value> {
+        const ROOT: &str = "/.well-known/oauth-protected-resource";
+        let resource = self.neighbour_resource()?;
+        let here = match self.place {
+            ResourceMetadataPlace::HeaderAndPath | ResourceMetadataPlace::Path => path == ROOT,
+            ResourceMetadataPlace::HeaderOnly => {
+                path == ROOT || path.strip_prefix(ROOT) == Some(split_origin(&self.resource).1)
+            }
+            ResourceMetadataPlace::Root | ResourceMetadataPlace::None => false,
+        };
+        here.then(|| {
+            json!({ "resource": resource, "authorization_servers": [issuer],
+                "bearer_methods_supported": ["header"] })
+        })
+    }
+
+    /// The URL of the metadata, where a challenge names it.
+    pub(super) fn named_resource_metadata(&self) -> Option<String> {
+        let named =
+            matches!(self.place, ResourceMetadataPlace::HeaderAndPath | ResourceMetadataPlace::HeaderOnly);
+        let path = self.resource_metadata_path().filter(|_| named)?;
+        Some(format!("{}{path}", split_origin(&self.resource).0))
     }
 
     pub(super) fn resource_metadata_path(&self) -> Option<String> {
@@ -148,82 +351,78 @@ impl Site {
         }
     }
 
-    pub(super) fn resource_metadata(&self) -> Value {
-        let resource =
-            if self.has(AuthFault::WrongResource) { OTHER_RESOURCE } else { self.described_resource() };
+    pub(super) fn resource_metadata(&self, issuers: &[&str]) -> Value {
         let mut document = json!({
-            "resource": resource,
-            "authorization_servers": [self.issuer],
+            "resource": self.described_resource(),
+            "authorization_servers": issuers,
             "bearer_methods_supported": ["header"],
         });
         if !self.script.scopes_supported.is_empty() {
             document["scopes_supported"] = json!(self.script.scopes_supported);
         }
+        if let Some(dpop) = &self.script.dpop {
+            document["dpop_signing_alg_values_supported"] = json!(SIGNING_ALGORITHMS);
+            document["dpop_bound_access_tokens_required"] = json!(dpop.required);
+        }
         document
-    }
-
-    /// An answer of the endpoint that says what is wrong with the authorization of a request.
-    pub(super) fn challenge(&self, status: u16, refusal: Option<&Refusal>, scope: Option<&str>) -> Answer {
-        let mut parameters: Vec<(&str, String)> = Vec::new();
-        if let Some(refusal) = refusal {
-            parameters.push(("error", refusal.error.to_owned()));
-            parameters.push(("error_description", refusal.description.clone()));
-        }
-        if let Some(scope) = scope {
-            parameters.push(("scope", scope.to_owned()));
-        }
-        if matches!(self.place, ResourceMetadataPlace::HeaderAndPath | ResourceMetadataPlace::HeaderOnly)
-            && let Some(path) = self.resource_metadata_path()
-        {
-            parameters.push(("resource_metadata", format!("{}{path}", split_origin(&self.resource).0)));
-        }
-        let text = refusal.map_or("authorization is required", |refusal| refusal.description.as_str());
-        let mut answer = Answer::text(status, text);
-        let field = |value: String| ("www-authenticate".to_owned(), value);
-        match self.script.challenge {
-            ChallengeStyle::Plain => answer.headers.push(field(plain_challenge(&parameters))),
-            ChallengeStyle::Mixed => answer.headers.push(field(mixed_challenge(&parameters))),
-            ChallengeStyle::TwoFields => {
-                answer.headers.push(field("Basic realm=\"old clients, only\"".to_owned()));
-                answer.headers.push(field(plain_challenge(&parameters)));
-            }
-            ChallengeStyle::Absent => {}
-        }
-        answer
     }
 
     // ---- the authorization server's side ----
 
     pub(super) fn page(&self, path: &str) -> Option<Page> {
-        if self.server_metadata_path().is_some_and(|place| place == path) {
+        if self.server_metadata_paths().iter().any(|place| place == path) {
             return Some(Page::Metadata);
         }
-        if path == self.endpoint_path("keys") && self.is_openid() {
-            return Some(Page::Keys);
-        }
-        if path == self.endpoint_path("authorize") {
-            return Some(Page::Authorize);
-        }
-        if path == self.endpoint_path("token") {
-            return Some(Page::Token);
-        }
-        (path == self.endpoint_path("register") && self.offers_registration()).then_some(Page::Register)
+        let is = |name: &str| path == self.endpoint_path(name);
+        let offered = [
+            ("keys", self.is_openid(), Page::Keys),
+            ("authorize", true, Page::Authorize),
+            ("token", true, Page::Token),
+            ("register", self.offers_registration(), Page::Register),
+            ("revoke", self.script.revocation, Page::Revoke),
+        ];
+        offered
+            .into_iter()
+            .find(|(name, offered, _)| *offered && is(name))
+            .map(|(.., page)| page)
+            .or_else(|| self.provider_page(path))
     }
 
-    fn server_metadata_path(&self) -> Option<String> {
+    fn provider_page(&self, path: &str) -> Option<Page> {
+        self.script.identity_provider.as_ref()?;
+        match path.strip_prefix("/idp").or_else(|| path.strip_suffix("/idp"))? {
+            "/token" => Some(Page::Exchange),
+            "/.well-known/openid-configuration" | "/.well-known/oauth-authorization-server" => {
+                Some(Page::ProviderMetadata)
+            }
+            _ => None,
+        }
+    }
+
+    fn server_metadata_paths(&self) -> Vec<String> {
         let path = &self.issuer_path;
+        let oauth = format!("/.well-known/oauth-authorization-server{path}");
+        let openid = format!("/.well-known/openid-configuration{path}");
+        let appended = format!("{path}/.well-known/openid-configuration");
         match self.script.server_metadata {
-            ServerMetadataPlace::Oauth => Some(format!("/.well-known/oauth-authorization-server{path}")),
-            ServerMetadataPlace::Openid => Some(format!("/.well-known/openid-configuration{path}")),
-            ServerMetadataPlace::OpenidAppended => Some(format!("{path}/.well-known/openid-configuration")),
-            ServerMetadataPlace::None => None,
+            ServerMetadataPlace::Oauth => vec![oauth],
+            ServerMetadataPlace::Openid => vec![openid],
+            ServerMetadataPlace::OpenidAppended => vec![appended],
+            ServerMetadataPlace::Everywhere => vec![oauth, openid, appended],
+            ServerMetadataPlace::OauthAppended => {
+                vec![format!("{path}/.well-known/oauth-authorization-server")]
+            }
+            ServerMetadataPlace::OauthRoot => vec!["/.well-known/oauth-authorization-server".to_owned()],
+            ServerMetadataPlace::None => Vec::new(),
         }
     }
 
-    const fn is_openid(&self) -> bool {
+    fn is_openid(&self) -> bool {
         matches!(
             self.script.server_metadata,
-            ServerMetadataPlace::Openid | ServerMetadataPlace::OpenidAppended
+            ServerMetadataPlace::Openid
+                | ServerMetadataPlace::OpenidAppended
+                | ServerMetadataPlace::Everywhere
         )
     }
 
@@ -238,71 +437,46 @@ impl Site {
 
     pub(super) fn server_metadata(&self) -> Value {
         let endpoint = |name| format!("{}{}", self.authorization_origin, self.endpoint_path(name));
-        let authorize = endpoint("authorize");
-        let mut grants = vec!["authorization_code"];
-        if self.script.refresh {
-            grants.push("refresh_token");
-        }
         let mut scopes = self.scopes();
         scopes.push(FOREIGN_SCOPE);
+        let methods = self.authentication_methods();
         let mut document = json!({
-            "issuer": if self.has(AuthFault::MetadataIssuer) { OTHER_ISSUER } else { &self.issuer },
-            "authorization_endpoint": match self.script.fault {
-                Some(AuthFault::FileAuthorizationUrl) => "file:///dev/null".to_owned(),
-                Some(AuthFault::ShellAuthorizationUrl) => format!("{authorize}{SHELL_QUERY}"),
-                _ => authorize,
-            },
-            "token_endpoint": endpoint("token"),
+            "issuer": self.issuer,
+            "authorization_endpoint": endpoint("authorize"),
+            "token_endpoint": self.token_endpoint(),
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
-            "grant_types_supported": grants,
-            "token_endpoint_auth_methods_supported": self.authentication_methods(),
-            "code_challenge_methods_supported":
-                if self.has(AuthFault::PlainPkceOnly) { ["plain"] } else { ["S256"] },
+            "grant_types_supported": self.grant_types(),
+            "token_endpoint_auth_methods_supported": methods,
+            "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": true,
             "scopes_supported": scopes,
         });
-        if let Some(members) = document.as_object_mut() {
-            if self.has(AuthFault::NoPkceMetadata) {
-                members.remove("code_challenge_methods_supported");
-            }
-            if self.offers_registration() {
-                members.insert("registration_endpoint".to_owned(), json!(endpoint("register")));
-            }
-            if self.script.client_id_metadata {
-                members.insert("client_id_metadata_document_supported".to_owned(), json!(true));
-            }
-            if self.is_openid() {
-                members.insert("jwks_uri".to_owned(), json!(endpoint("keys")));
-                members.insert("subject_types_supported".to_owned(), json!(["public"]));
-                members.insert("id_token_signing_alg_values_supported".to_owned(), json!(["RS256"]));
-            }
+        let mut put = |name: &str, value: Value| document[name] = value;
+        if methods.contains(&ClientAuthentication::PrivateKeyJwt) {
+            put("token_endpoint_auth_signing_alg_values_supported", json!(SIGNING_ALGORITHMS));
+        }
+        if self.offers_registration() {
+            put("registration_endpoint", json!(endpoint("register")));
+        }
+        if self.script.client_id_metadata {
+            put("client_id_metadata_document_supported", json!(true));
+        }
+        if self.script.revocation {
+            put("revocation_endpoint", json!(endpoint("revoke")));
+        }
+        if self.script.dpop.is_some() {
+            put("dpop_signing_alg_values_supported", json!(SIGNING_ALGORITHMS));
+        }
+        if self.provider().is_some() {
+            let profile = "urn:ietf:params:oauth:grant-profile:id-jag";
+            put("authorization_grant_profiles_supported", json!([profile]));
+        }
+        if self.is_openid() {
+            put("jwks_uri", json!(endpoint("keys")));
+            put("subject_types_supported", json!(["public"]));
+            put("id_token_signing_alg_values_supported", json!(["RS256"]));
         }
         document
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-fn plain_challenge(parameters: &[(&str, String)]) -> String {
-    let parameters: Vec<_> =
-        parameters.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
-    format!("Bearer {}", parameters.join(", ")).trim_end().to_owned()
-}
-
-/// The same challenge as [`plain_challenge`], in a form that only a reader of the grammar gets right.
-fn mixed_challenge(parameters: &[(&str, String)]) -> String {
-    let decoy = "a, Bearer resource_metadata=\"http://127.0.0.1:9/decoy\", scope=\"decoy\"";
-    let mut bearer = vec!["x-hint=none".to_owned()];
-    for (name, value) in parameters.iter().rev() {
-        let name = if *name == "scope" { name.to_ascii_uppercase() } else { (*name).to_owned() };
-        bearer.push(format!("{name} = {}", quoted(value)));
-    }
-    format!(
-        "Negotiate, Digest realm={}, qop=\"auth,auth-int\" ,  bearer {}",
-        quoted(decoy),
-        bearer.join(" ,")
-    )
 }

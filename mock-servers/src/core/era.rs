@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use sparring_wire::jsonrpc::{Envelope, codes};
 use sparring_wire::transcript::HttpRequest;
 use sparring_wire::{Revision, meta};
-use std::collections::BTreeSet;
 
 /// What is known of the client of a conversation with a handshake.
 #[derive(Debug, Default)]
@@ -19,14 +18,7 @@ pub(super) struct Peer {
     /// What was agreed on.
     pub(super) revision: Option<Revision>,
     pub(super) capabilities: Value,
-    /// The lowest level of log messages that it wants, as a position in [`meta::LOG_LEVELS`].
-    pub(super) log_level: usize,
-    /// The resources it has subscribed to.
-    pub(super) subscribed: BTreeSet<String>,
 }
-
-/// Resources that one client subscribes to; further ones are not told of.
-const MAX_SUBSCRIBED: usize = 10_000;
 
 /// Methods whose results carry caching hints.
 pub(crate) const CACHEABLE: [&str; 6] = [
@@ -89,7 +81,7 @@ impl ServerCore {
         }
     }
 
-    /// Notes what a request of a conversation with a handshake changes about the client; the revision it is spoken in.
+    /// Notes who opens a conversation with a handshake; the revision that the request is spoken in.
     pub(super) fn note_peer(
         &mut self,
         method: &str,
@@ -97,40 +89,18 @@ impl ServerCore {
         revision: Revision,
         scope: &Scope,
     ) -> Revision {
-        let member = |name: &str| params.and_then(|p| p.get(name));
-        let text = |name: &str| member(name).and_then(Value::as_str);
-        if revision.is_stateless() {
+        if revision.is_stateless() || method != "initialize" {
             return revision;
         }
-        match method {
-            "initialize" => {
-                let wanted = text("protocolVersion").and_then(|v| v.parse::<Revision>().ok());
-                let spoken = |r: &Revision| r.has_handshake() && self.model.speaks().contains(r);
-                let agreed = wanted.filter(spoken).or_else(|| self.model.newest_legacy()).unwrap_or(revision);
-                let capabilities = member("capabilities").cloned().unwrap_or_default();
-                if let Some(peer) = self.peer_mut(scope.session.as_deref()) {
-                    *peer = Peer { revision: Some(agreed), capabilities, ..Peer::default() };
-                }
-                return agreed;
-            }
-            "logging/setLevel" => {
-                let level = text("level").and_then(|l| meta::LOG_LEVELS.iter().position(|k| *k == l));
-                if let (Some(level), Some(peer)) = (level, self.peer_mut(scope.session.as_deref())) {
-                    peer.log_level = level;
-                }
-            }
-            "resources/subscribe" | "resources/unsubscribe" => {
-                if let (Some(uri), Some(peer)) = (text("uri"), self.peer_mut(scope.session.as_deref())) {
-                    if method == "resources/unsubscribe" {
-                        peer.subscribed.remove(uri);
-                    } else if peer.subscribed.len() < MAX_SUBSCRIBED {
-                        peer.subscribed.insert(uri.to_owned());
-                    }
-                }
-            }
-            _ => {}
+        let member = |name: &str| params.and_then(|p| p.get(name));
+        let wanted = member("protocolVersion").and_then(|v| v.as_str()?.parse::<Revision>().ok());
+        let spoken = |r: &Revision| r.has_handshake() && self.model.speaks().contains(r);
+        let agreed = wanted.filter(spoken).or_else(|| self.model.newest_legacy()).unwrap_or(revision);
+        let capabilities = member("capabilities").cloned().unwrap_or_default();
+        if let Some(peer) = self.peer_mut(scope.session.as_deref()) {
+            *peer = Peer { revision: Some(agreed), capabilities };
         }
-        revision
+        agreed
     }
 
     /// What the client of a request has declared.
@@ -282,7 +252,7 @@ impl ServerCore {
             let asked = request.and_then(|r| meta_of(r.params.as_ref(), meta::LOG_LEVEL)?.as_str());
             asked.and_then(rank).is_some_and(|least| rank_of_it >= least)
         } else {
-            self.peer(scope.session.as_deref()).is_none_or(|p| rank_of_it >= p.log_level)
+            self.level_of(scope.session.as_ref()).is_none_or(|least| rank_of_it >= least as usize)
         }
     }
 }

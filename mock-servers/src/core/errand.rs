@@ -84,7 +84,7 @@ impl ServerCore {
         let id = Id::String(format!("s-{}", self.next_own_request));
         self.next_own_request += 1;
         let fault = !shape::own(method, params.as_ref(), true, revision);
-        self.own_requests.push(id.clone());
+        self.note_own(id.clone(), method);
         self.send(task, Out::message(&jsonrpc::request(&id, method, params), fault), false);
         id
     }

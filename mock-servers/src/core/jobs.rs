@@ -240,7 +240,7 @@ impl ServerCore {
                 TaskEnd::Completed => self.ended(job),
             },
         };
-        self.set_state(id, next);
+        self.set_job(id, next);
     }
 
     /// How a job ends by itself.
@@ -272,7 +272,7 @@ impl ServerCore {
     }
 
     /// Changes a job's state and tells who wants to know.
-    fn set_state(&mut self, id: &str, state: State) {
+    fn set_job(&mut self, id: &str, state: State) {
         let now = self.now;
         let Some(job) = self.jobs.get_mut(id).filter(|job| job.state != state) else { return };
         job.state = state;
@@ -332,7 +332,7 @@ impl ServerCore {
             return if stateless { Ok(json!({})) } else { Err(invalid_params("the task is over already")) };
         }
         if !(stateless && ignores) {
-            self.set_state(id, State::Cancelled);
+            self.set_job(id, State::Cancelled);
         }
         let shown = |core: &Self| core.jobs.get(id).map(|job| core.show_job(id, job, false));
         Ok(if stateless { json!({}) } else { shown(self).unwrap_or_default() })
@@ -371,7 +371,7 @@ impl ServerCore {
             for asked in ask.requests.values_mut() {
                 relate(&mut asked.params.get_or_insert_with(|| crate::script::JsonText(json!({}))).0, &id);
             }
-            self.set_state(&id, State::Asking);
+            self.set_job(&id, State::Asking);
             return Detour::Ask(ask);
         }
         if job.script.ends == TaskEnd::Never {
@@ -402,7 +402,7 @@ impl ServerCore {
                 TaskMove::Lost => {
                     self.jobs.remove(&id);
                 }
-                TaskMove::Cancelled => self.set_state(&id, State::Cancelled),
+                TaskMove::Cancelled => self.set_job(&id, State::Cancelled),
                 TaskMove::Ended => {
                     if let Some(job) = self.jobs.get_mut(&id) {
                         job.script.ask = None;

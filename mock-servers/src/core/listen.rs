@@ -4,7 +4,7 @@ use super::era::{meta_of, missing_client_capability};
 use super::rounds::Detour;
 use super::{Out, Pending, Scope, ServerCore, Task};
 use crate::model::{RpcError, invalid_params};
-use crate::script::{ListKind, OwnMessage, SubscriptionEnd, SubscriptionKind};
+use crate::script::{SubscriptionEnd, SubscriptionKind};
 use serde_json::{Map, Value, json};
 use sparring_wire::jsonrpc::{self, Id, codes};
 use sparring_wire::{Revision, meta};
@@ -181,19 +181,19 @@ impl ServerCore {
     }
 
     /// Whether a notification that a script spells out went to those who listen instead of a request's stream.
-    pub(super) fn told(
+    pub(super) fn told_to_subscribers(
         &mut self,
         task: &Task,
-        own: &OwnMessage,
+        method: &str,
         params: Option<&Value>,
         fault: bool,
     ) -> bool {
         let stateless = self.revision_of(task.request.as_ref(), &task.scope).is_stateless();
         let tagged = meta_of(params, meta::SUBSCRIPTION_ID).is_some();
-        if !stateless || tagged || !is_for_subscribers(&own.method) {
+        if !stateless || tagged || !is_for_subscribers(method) {
             return false;
         }
-        self.tell(&own.method, params, fault);
+        self.tell(method, params, fault);
         true
     }
 
@@ -204,38 +204,8 @@ impl ServerCore {
         self.listens.iter().any(|s| Some(&s.id) == tag.as_ref() && s.filter.takes(method, params))
     }
 
-    /// The action `announce`.
-    pub(super) fn announce(&mut self, task: &Task, kind: ListKind) {
-        let method = match kind {
-            ListKind::Tools => "notifications/tools/list_changed",
-            ListKind::Resources => "notifications/resources/list_changed",
-            ListKind::Prompts => "notifications/prompts/list_changed",
-        };
-        self.tell(method, None, false);
-        if self.has_legacy_client(task) {
-            let revision = self.revision_of(task.request.as_ref(), &task.scope);
-            let out = self.vouched(method, None, revision);
-            let on_get_stream = self.script.http.get_stream;
-            self.send(task, out, on_get_stream);
-        }
-    }
-
-    /// The action `resource_updated`.
-    pub(super) fn resource_updated(&mut self, task: &Task, uri: &str) {
-        let method = "notifications/resources/updated";
-        let params = json!({"uri": uri});
-        self.tell(method, Some(&params), false);
-        let subscribed = self.peer(task.scope.session.as_deref()).is_some_and(|p| p.subscribed.contains(uri));
-        if subscribed && self.has_legacy_client(task) {
-            let revision = self.revision_of(task.request.as_ref(), &task.scope);
-            let out = self.vouched(method, Some(params), revision);
-            let on_get_stream = self.script.http.get_stream;
-            self.send(task, out, on_get_stream);
-        }
-    }
-
     /// Whether what happens concerns the client of a conversation with a handshake.
-    fn has_legacy_client(&self, task: &Task) -> bool {
+    pub(super) fn has_legacy_client(&self, task: &Task) -> bool {
         self.model.newest_legacy().is_some()
             && !task.request.as_ref().is_some_and(|r| r.revision.is_stateless())
             || self.is_stdio() && self.stdio.peer.revision.is_some()

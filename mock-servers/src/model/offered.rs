@@ -1,6 +1,6 @@
 //! The capabilities that follow from what a script offers.
 
-use crate::script::ServerScript;
+use crate::script::{Action, ListKind, ServerScript};
 use serde_json::{Map, Value, json};
 use sparring_wire::{Revision, meta};
 
@@ -15,23 +15,38 @@ pub(super) struct Offered {
 
 impl Offered {
     pub(super) fn by(script: &ServerScript) -> Self {
-        use crate::script::{Action, ListKind};
-        let acts =
-            |wanted: &dyn Fn(&Action) -> bool| script.rules.iter().flat_map(|r| &r.actions).any(wanted);
+        let actions = script.all_actions();
+        let acts = |wanted: &dyn Fn(&Action) -> bool| actions.iter().any(|action| wanted(action));
         Self {
             tools: !script.tools.is_empty()
                 || script.many_tools.is_some()
                 || acts(&|a| {
                     matches!(
                         a,
-                        Action::AddTool(_) | Action::RemoveTool(_) | Action::Announce(ListKind::Tools)
+                        Action::AddTool(_)
+                            | Action::RemoveTool(_)
+                            | Action::ChangeTool(_)
+                            | Action::Announce(ListKind::Tools)
                     )
                 }),
             resources: !script.resources.is_empty()
                 || !script.templates.is_empty()
-                || acts(&|a| matches!(a, Action::AddResource(_) | Action::Announce(ListKind::Resources))),
+                || acts(&|a| {
+                    matches!(
+                        a,
+                        Action::AddResource(_)
+                            | Action::AddTemplate(_)
+                            | Action::ResourceUpdated(_)
+                            | Action::Announce(ListKind::Resources)
+                    )
+                }),
             prompts: !script.prompts.is_empty()
-                || acts(&|a| matches!(a, Action::RemovePrompt(_) | Action::Announce(ListKind::Prompts))),
+                || acts(&|a| {
+                    matches!(
+                        a,
+                        Action::AddPrompt(_) | Action::RemovePrompt(_) | Action::Announce(ListKind::Prompts)
+                    )
+                }),
             tasks: acts(&|a| matches!(a, Action::RunAsTask(_))),
         }
     }

@@ -1,8 +1,10 @@
 //! Exceptions to the faithful behaviour: what to do.
 
 use super::{
-    AnswerStyle, AskScript, CutStream, JsonText, LogMessage, RawBody, RequestTask, ResourceScript,
-    ResultMember, StatusAnswer, SubscriptionEnd, TaskMove, TaskScript, ToolScript, Until,
+    Amend, AnswerStyle, AskScript, ChangeServer, ChangeTool, CutStream, ErrorAnswer, JsonText, ListKind,
+    LogMessage, Mangle, OwnMessage, PromptScript, RawBody, RawMessage, Release, Repeat, RequestTask,
+    ResourceScript, ResultMember, SetState, Slot, StatusAnswer, SubscriptionEnd, TaskMove, TaskScript,
+    ToolScript, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,36 +21,68 @@ pub enum Action {
     Respond(JsonText),
     /// A JSON-RPC error. *Answers.*
     Error(ErrorAnswer),
+    /// The faithful answer with changes. *Answers.*
+    Amend(Amend),
+    /// The faithful answer, wrong in one way. *Answers.*
+    Mangle(Mangle),
     /// No answer, ever. *Answers.*
     Drop,
-    /// The faithful answer, but only when the given event has happened (counted from now). *Answers.*
-    HoldUntil(Until),
-    /// The faithful answer, in an envelope that is wrong in one way. *Answers.*
-    Mangle(Mangle),
     /// The faithful answer, twice. *Answers.*
     Duplicate,
+    /// Wait until something has happened; other messages are served meanwhile. If none of the actions that follow answers
+    /// the request, the faithful answer comes right after the hold. *Answers.*
+    HoldUntil(Until),
+    /// Let requests that are held go on, now.
+    Release(Release),
     /// Wait before the next action, in milliseconds.
     DelayMs(u64),
     /// Send a notification.
     Notify(OwnMessage),
     /// Send a request; the client's answer is awaited by nobody unless `hold_until: response` follows.
     Request(OwnMessage),
-    /// Report progress on the request at hand this many times; a request without a token gets none.
+    /// Report progress on the request at hand this many times; a request without a token gets none. Within a `repeat` the
+    /// numbers go on rising, and no total is named.
     Progress(u32),
+    /// Send a log message, if the client wants its level.
+    Log(LogMessage),
     /// Send these messages as one JSON-RPC batch.
     Batch(JsonText),
+    /// Send this text in the place of a message.
+    Raw(RawMessage),
+    /// Do the same several times.
+    Repeat(Repeat),
+
+    // ---- what the script remembers ----
+    /// Go to a state. Rules and holds ask for it with `state`.
+    SetState(SetState),
+    /// Count this name up by one. Rules and holds ask for it with `counts`.
+    Count(String),
 
     // ---- the model ----
-    /// Add a tool.
+    /// Add a tool; one of the same name is replaced.
     AddTool(ToolScript),
     /// Remove a tool.
     RemoveTool(String),
-    /// Add a resource.
+    /// Change a tool where it stands.
+    ChangeTool(ChangeTool),
+    /// Add a resource; one of the same URI is replaced.
     AddResource(ResourceScript),
+    /// Remove a resource.
+    RemoveResource(String),
+    /// Add a resource template (JSON); one of the same `uriTemplate` is replaced.
+    AddTemplate(JsonText),
+    /// Remove the resource template with this `uriTemplate`.
+    RemoveTemplate(String),
+    /// Add a prompt; one of the same name is replaced.
+    AddPrompt(PromptScript),
     /// Remove a prompt.
     RemovePrompt(String),
+    /// Change what the server says of itself, or its pages.
+    ChangeServer(ChangeServer),
     /// Send `notifications/tools/list_changed`, `…/resources/…` or `…/prompts/…`.
     Announce(ListKind),
+    /// Send `notifications/resources/updated` for this URI, if the client has subscribed to it.
+    ResourceUpdated(String),
 
     // ---- rounds and tasks ----
     /// Ask the client for input; when it has come, the next action follows. A request that brings a `requestState`
@@ -63,15 +97,11 @@ pub enum Action {
     RequestTask(RequestTask),
     /// Move all tasks that have not ended. Those who listen are told.
     MoveTasks(TaskMove),
-    /// Send `notifications/resources/updated` for this URI to those who have subscribed to it.
-    ResourceUpdated(String),
     /// End the client's subscriptions (2026-07-28; ignored before). Until then they stay open.
     EndSubscriptions(SubscriptionEnd),
     /// Leave these members out of the answer to the request at hand (2026-07-28; ignored before). Does not answer by
     /// itself.
     LeaveOut(Vec<ResultMember>),
-    /// Send a log message, if the client wants it.
-    Log(LogMessage),
 
     // ---- stdio ----
     /// Write this line to stdout, as it is.
@@ -119,14 +149,52 @@ pub enum Action {
 }
 
 impl Action {
+    /// Shows each place in it where templates may stand.
+    pub fn slots(&mut self, see: &mut dyn FnMut(Slot<'_>)) {
+        let mut json = |json: &mut JsonText| see(Slot::Json(&mut json.0));
+        match self {
+            Self::Respond(result) | Self::Batch(result) => json(result),
+            Self::Error(error) => {
+                error.data.iter_mut().for_each(json);
+                see(Slot::Text(&mut error.message));
+            }
+            Self::Amend(amend) => amend.set.iter_mut().chain(amend.put.values_mut()).for_each(json),
+            Self::Notify(own) | Self::Request(own) => own.params.iter_mut().chain(&mut own.id).for_each(json),
+            Self::Log(log) => json(&mut log.data),
+            Self::InputRequired(ask) => {
+                ask.requests.values_mut().filter_map(|asked| asked.params.as_mut()).for_each(json);
+                ask.state.iter_mut().for_each(|state| see(Slot::Text(state)));
+            }
+            Self::RequestTask(errand) => errand.params.iter_mut().for_each(json),
+            Self::Raw(raw) => see(Slot::Text(&mut raw.0.text)),
+            // Its actions are rendered when their turn comes.
+            Self::Repeat(_) => {}
+            Self::SetState(states) => states.0.values_mut().for_each(|state| see(Slot::Text(state))),
+            Self::ResourceUpdated(uri) => see(Slot::Text(uri)),
+            Self::Stdout(text) | Self::SseComment(text) => see(Slot::Text(text)),
+            Self::Status(status) => {
+                status.headers.values_mut().for_each(|value| see(Slot::Text(value)));
+                see(Slot::Text(&mut status.body));
+            }
+            Self::RawBody(raw) => see(Slot::Text(&mut raw.text)),
+            _ => {}
+        }
+    }
+
     /// Whether it stands for the answer to the request at hand.
-    pub const fn answers(&self) -> bool {
+    pub fn answers(&self) -> bool {
+        match self {
+            Self::Raw(raw) => return raw.0.answers,
+            Self::Repeat(repeat) => return repeat.times > 0 && repeat.actions.iter().any(Self::answers),
+            _ => {}
+        }
         matches!(
             self,
             Self::Default
                 | Self::Respond(_)
                 | Self::Error(_)
                 | Self::Drop
+                | Self::Amend(_)
                 | Self::HoldUntil(_)
                 | Self::Mangle(_)
                 | Self::Duplicate
@@ -142,65 +210,4 @@ impl Action {
                 | Self::Die(_)
         )
     }
-}
-
-/// A JSON-RPC error to answer with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ErrorAnswer {
-    /// The code.
-    pub code: i64,
-    /// The message.
-    #[serde(default)]
-    pub message: String,
-    /// The data.
-    #[serde(default)]
-    pub data: Option<JsonText>,
-}
-
-/// A message that the server sends by itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OwnMessage {
-    /// The method.
-    pub method: String,
-    /// The params. In them the string `$requestId` stands for the id of the request at hand.
-    #[serde(default)]
-    pub params: Option<JsonText>,
-    /// The id of a request; `"s-1"`, `"s-2"`… by default. JSON: `'7'` is a number, `'"7"'` a string.
-    #[serde(default)]
-    pub id: Option<JsonText>,
-    /// Over HTTP: send it on the GET stream instead of the stream of the request at hand.
-    #[serde(default)]
-    pub on_get_stream: bool,
-}
-
-/// One thing wrong with an answer's envelope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mangle {
-    /// An id that no request had.
-    UnknownId,
-    /// The id as the other JSON type.
-    IdType,
-    /// No `jsonrpc`.
-    NoVersion,
-    /// Both `result` and `error`.
-    ResultAndError,
-    /// A result that is not what the method returns (a number).
-    WrongResult,
-    /// Cut in the middle.
-    Truncated,
-}
-
-/// A list that can change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ListKind {
-    /// Tools.
-    Tools,
-    /// Resources.
-    Resources,
-    /// Prompts.
-    Prompts,
 }

@@ -45,8 +45,7 @@ pub enum AnswerStyle {
 pub struct StatusAnswer {
     /// The status code.
     pub code: u16,
-    /// Further header fields. In values `{origin}` stands for this server's origin and `{other}` for the origin of a
-    /// second listener.
+    /// Further header fields; values are templates.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: String,
@@ -72,7 +71,8 @@ pub struct CutStream {
 pub struct RawBody {
     /// Its content type; `text/event-stream` by default.
     pub content_type: Option<String>,
-    /// The text. In it `$id` stands for the JSON of the request's id and `$result` for the faithful result.
+    /// The text, a template: `{{json id}}` stands for the JSON of the request's id and `{{result}}` for the faithful
+    /// result.
     pub text: String,
     /// Send it in pieces of this many bytes.
     pub split_every: Option<u32>,

@@ -251,42 +251,6 @@ pub enum ResultMember {
     CacheScope,
 }
 
-/// A log message, sent if the client wants it: in 2026-07-28 if the request at hand asks for messages of this level,
-/// before unless `logging/setLevel` has excluded it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LogMessage {
-    /// How severe it is.
-    pub level: LogLevel,
-    /// `logger`; none by default.
-    #[serde(default)]
-    pub logger: Option<String>,
-    /// `data`.
-    pub data: JsonText,
-}
-
-/// Levels of log messages, from the least to the most severe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    /// Debugging.
-    Debug,
-    /// Information.
-    Info,
-    /// Normal but significant.
-    Notice,
-    /// Warning.
-    Warning,
-    /// Error.
-    Error,
-    /// Critical.
-    Critical,
-    /// Action is needed at once.
-    Alert,
-    /// The system can't be used.
-    Emergency,
-}
-
 /// The schema of a list of revisions.
 pub(super) fn revisions(_: &mut SchemaGenerator) -> Schema {
     let dates: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();

@@ -6,7 +6,7 @@ use crate::core::Control;
 use crate::platform;
 use crate::script::ServerScript;
 use sparring_wire::Revision;
-use sparring_wire::transcript::Process;
+use sparring_wire::transcript::{Process, What};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -95,6 +95,7 @@ impl OwnServer {
 
     /// Ends the process with this code, after the reporter has heard of it.
     pub fn exit(&self, code: i32) -> ! {
+        self.0.report(What::ProcessExiting { code: Some(code), signal: None });
         self.0.exit(code)
     }
 }

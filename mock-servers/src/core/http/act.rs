@@ -2,7 +2,6 @@
 
 use crate::core::{Effect, ServerCore, Task};
 use crate::script::{Action, CutStream, RawBody, StatusAnswer};
-use serde_json::Value;
 use sparring_wire::Revision;
 use sparring_wire::jsonrpc;
 use sparring_wire::sse::{SseEvent, SseItem, SseReader};
@@ -62,15 +61,8 @@ impl ServerCore {
     }
 
     pub(super) fn status(&mut self, exchange: u64, status: StatusAnswer) {
-        let origins = self.http.origins.clone();
-        let headers = status
-            .headers
-            .into_iter()
-            .map(|(name, value)| {
-                let value = value.replace("{origin}", &origins.own).replace("{other}", &origins.other);
-                (name.to_ascii_lowercase(), value)
-            })
-            .collect();
+        let headers =
+            status.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         // A failure is an honest answer; a success that the script made up may be anything.
         let fault = (200..300).contains(&status.code);
         self.give(exchange, status.code, headers, status.body, fault);
@@ -112,14 +104,8 @@ impl ServerCore {
         if entry.done || entry.stream.is_some() {
             return;
         }
-        let mut text = raw.text.clone();
-        if let Some(request) = &task.request {
-            let answer = self.faithful(request, &task.scope);
-            let result = answer.get("result").map(Value::to_string).unwrap_or_default();
-            text = text.replace("$id", &request.id.to_string()).replace("$result", &result);
-        }
         let content_type = raw.content_type.clone().unwrap_or_else(|| "text/event-stream".into());
-        let fault = !is_honest_body(&content_type, &text);
+        let fault = !is_honest_body(&content_type, &raw.text);
         let mut headers = vec![("content-type".to_owned(), content_type)];
         if let Some(entry) = self.http.exchanges.get(&exchange)
             && let Some(session) = entry.session.as_ref().filter(|_| entry.new_session)
@@ -135,7 +121,7 @@ impl ServerCore {
         };
         self.observe(What::HttpResponse(seen));
         self.effect(Effect::Head { exchange, status: 200, headers });
-        self.raw_out(exchange, &text, raw.split_every, fault);
+        self.raw_out(exchange, &raw.text, raw.split_every, fault);
         self.enter(exchange);
         self.end_response(exchange, false);
         self.release(exchange);

@@ -24,7 +24,7 @@ pub fn endpoint_path(script: &ServerScript) -> &str {
     script.http.path.as_deref().unwrap_or("/mcp")
 }
 
-/// What `{origin}` and `{other}` stand for.
+/// What `{{origin}}` and `{{other}}` stand for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins {
     /// The endpoint's origin, such as `http://127.0.0.1:4000`.
@@ -116,6 +116,10 @@ impl HttpState {
     pub(in crate::core) fn newest_session(&self) -> Option<String> {
         let newest = self.sessions.iter().max_by_key(|(_, session)| session.number);
         newest.map(|(id, _)| id.clone())
+    }
+
+    pub(in crate::core) const fn origins(&self) -> &Origins {
+        &self.origins
     }
 
     pub(in crate::core) fn session_of(&self, exchange: u64) -> Option<String> {

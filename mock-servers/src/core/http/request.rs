@@ -54,7 +54,7 @@ impl ServerCore {
                 let now = self.now;
                 let answer =
                     self.http.auth.as_mut().map_or_else(nothing_here, |auth| auth.handle(&request, now));
-                return self.give(exchange, answer.status, answer.headers, answer.body, false);
+                return self.give_auth(exchange, answer);
             }
         }
         let verb = match request.method.as_str() {
@@ -65,7 +65,7 @@ impl ServerCore {
         };
         match verb {
             Some(verb) if self.is_endpoint(&request) => {
-                let pending = self.script.rules.iter().any(|rule| rule.on == Trigger::Http(verb));
+                let pending = self.script.rules.iter().any(|rule| rule.on.has(&Trigger::Http(verb)));
                 let pending = pending.then(|| jsonrpc::inspect(&request.body).envelope);
                 let pending = match pending {
                     Some(Envelope::Request { id: Some(id), method, params }) if verb == HttpVerb::Post => {
@@ -113,7 +113,7 @@ impl ServerCore {
                 },
                 None => nothing_here(),
             };
-            return self.give(exchange, answer.status, answer.headers, answer.body, false);
+            return self.give_auth(exchange, answer);
         }
         if let Some(origin) = header(request, "origin")
             && origin != self.http.origins.own
@@ -133,7 +133,7 @@ impl ServerCore {
             let first = methods.next();
             let method = methods.find(|m| *m == "tools/call").or(first);
             if let Err(answer) = auth.admit(request, method, now) {
-                return self.give(exchange, answer.status, answer.headers, answer.body, false);
+                return self.give_auth(exchange, answer);
             }
         }
         match (request.method.as_str(), message) {
@@ -369,6 +369,23 @@ impl ServerCore {
         self.give(exchange, status, json_type(), body.to_string(), false);
     }
 
+    /// Answers for the authorization server, or for the guard, when the answer is due.
+    fn give_auth(&mut self, exchange: u64, mut answer: Answer) {
+        let delay = std::mem::take(&mut answer.delay);
+        if delay.is_zero() {
+            return self.give(exchange, answer.status, answer.headers, answer.body, answer.fault);
+        }
+        let scope = Scope { exchange: Some(exchange), ..Scope::default() };
+        self.later(delay, scope, Then::Give(Box::new(answer)));
+    }
+
+    /// The answer of a task that waited with it.
+    pub(in crate::core) fn give_late(&mut self, task: &Task, answer: Answer) {
+        if let Some(exchange) = task.scope.exchange {
+            self.give_auth(exchange, answer);
+        }
+    }
+
     /// Answers a request whose session has been forgotten.
     pub(in crate::core) fn not_found(&mut self, task: &Task) {
         if let Some(exchange) = task.scope.exchange {
@@ -378,5 +395,5 @@ impl ServerCore {
 }
 
 fn nothing_here() -> Answer {
-    Answer { status: 404, headers: Vec::new(), body: String::new() }
+    Answer::bare(404)
 }
