@@ -184,7 +184,7 @@ impl Model {
 
     /// Whether the capabilities in `revision` have what a method needs.
     pub fn has_capability(&self, method: &str, revision: Revision) -> bool {
-        let capabilities = self.capabilities(revision);
+        let tasks = || self.capabilities(revision);
         let capability = match method {
             "tools/list" | "tools/call" => Some("tools"),
             "resources/list" | "resources/read" | "resources/templates/list" => Some("resources"),
@@ -193,15 +193,26 @@ impl Model {
             "logging/setLevel" => Some("logging"),
             "completion/complete" if revision >= Revision::V2025_03_26 => Some("completions"),
             "tasks/list" | "tasks/cancel" if revision == Revision::V2025_11_25 => {
-                return capabilities["tasks"].get(method.trim_start_matches("tasks/")).is_some();
+                return tasks()["tasks"].get(method.trim_start_matches("tasks/")).is_some();
             }
             "tasks/get" | "tasks/result" if revision == Revision::V2025_11_25 => Some("tasks"),
             "tasks/get" | "tasks/update" | "tasks/cancel" if revision.is_stateless() => {
-                return capabilities["extensions"].get(meta::TASKS_EXTENSION).is_some();
+                return tasks()["extensions"].get(meta::TASKS_EXTENSION).is_some();
             }
             _ => None,
         };
-        capability.is_none_or(|c| capabilities.get(c).is_some())
+        // Each request comes here: no more is worked out than what is asked for.
+        capability.is_none_or(|c| match &self.capabilities {
+            Some(given) => given.get(c).is_some(),
+            None => match c {
+                "tools" => self.offered.tools,
+                "resources" => self.offered.resources,
+                "prompts" => self.offered.prompts,
+                "completions" => self.offered.resources || self.offered.prompts,
+                "tasks" => self.has_tasks(),
+                _ => true,
+            },
+        })
     }
 
     /// Whether `revision` has a method at all.

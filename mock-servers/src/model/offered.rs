@@ -7,9 +7,9 @@ use sparring_wire::{Revision, meta};
 /// What the script offers, now or by a later action.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Offered {
-    tools: bool,
-    resources: bool,
-    prompts: bool,
+    pub(super) tools: bool,
+    pub(super) resources: bool,
+    pub(super) prompts: bool,
     pub(super) tasks: bool,
 }
 
