@@ -260,12 +260,15 @@ impl Shared {
                 Effect::Reset { exchange } => (exchange, Piece::Reset, true),
                 // Of stdio.
                 Effect::StartReading
-                | Effect::StopReading
+                | Effect::StopReading { .. }
+                | Effect::CloseStdin
                 | Effect::Write(_)
                 | Effect::Pause(_)
                 | Effect::Stderr(_)
+                | Effect::StderrText(_)
                 | Effect::CloseStdout
-                | Effect::StartGrandchild
+                | Effect::CloseStderr
+                | Effect::StartDescendant(_)
                 | Effect::Exit(_)
                 | Effect::Die(_) => continue,
             };

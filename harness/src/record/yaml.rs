@@ -171,8 +171,8 @@ mod tests {
                 })),
             ],
             rules: vec![Rule {
-                on: Trigger::Method("tools/call".into()),
-                nth: Some(2),
+                on: Trigger::Method("tools/call".into()).into(),
+                nth: Some(sparring_mock_servers::script::Nth::These(vec![2])),
                 actions: vec![
                     Action::Notify(OwnMessage {
                         method: "notifications/message".into(),

@@ -1,9 +1,9 @@
 //! From reactions to rules: only where the model would not do the same.
 
 use super::walk::{Reaction, held};
-use serde_json::Value;
-use sparring_mock_servers::model::Model;
-use sparring_mock_servers::script::{Action, ErrorAnswer, JsonText, Rule, ServerScript, Trigger};
+use serde_json::{Map, Value};
+use sparring_mock_servers::model::{Model, Reply};
+use sparring_mock_servers::script::{Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Trigger};
 use sparring_wire::Revision;
 
 /// Reactions that one rule, or one series of rules, is for.
@@ -68,12 +68,12 @@ pub(super) fn of(
 /// `needed`: other rules would catch what this group is for.
 fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> {
     let rule = |nth: Option<u32>, actions: &[Action]| Rule {
-        label: None,
-        on: group.on.clone(),
-        nth,
-        incarnation: group.incarnation.filter(|_| several_processes),
-        params: Some(JsonText(group.key.clone())).filter(|key| size(&key.0) > 1),
+        on: group.on.clone().into(),
+        nth: nth.map(|nth| Nth::These(vec![nth])),
+        incarnation: group.incarnation.filter(|_| several_processes).map(|n| Nth::These(vec![n])),
+        params: Some(Like(group.key.clone())).filter(|key| size(&key.0) > 1),
         actions: actions.to_vec(),
+        ..Rule::default()
     };
     let plain = [Action::Default];
     let is_plain = |actions: &[Action]| !needed && (actions.is_empty() || actions == plain);
@@ -96,8 +96,11 @@ fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> 
 /// What a rule has to do, the faithful answer as `default` if it is the recorded one.
 fn actions(reaction: &Reaction, model: &Model, left_out: &mut Vec<String>) -> Vec<Action> {
     let Some(method) = reaction.method() else { return reaction.actions.clone() };
-    let faithful = match model.answer(method, Some(&reaction.params)) {
-        Ok(result) => Action::Respond(JsonText(result)),
+    let revision = model.speaks().last().copied().unwrap_or(Revision::LATEST_HANDSHAKE);
+    let faithful = match model.answer(revision, method, Some(&reaction.params), &Map::new()) {
+        Ok(Reply::Result(result)) => Action::Respond(JsonText(result)),
+        // What was recorded asked for nothing that the model would.
+        Ok(Reply::Ask(_)) => return reaction.actions.clone(),
         Err(e) => Action::Error(ErrorAnswer { code: e.code, message: e.message, data: e.data.map(JsonText) }),
     };
     let mut out = Vec::new();
