@@ -560,8 +560,20 @@ judge:
         8│       do: [ { expire_sesion: }, { status: 404 } ]
          │               ^^^^^^^^^^^^^ did you mean `expire_session`?
         ");
-        insta::assert_snapshot!(without("tools: [echo]", "cursors: nummeric"), @"");
-        insta::assert_snapshot!(without("tools: [echo]", "cursors: [numeric]"), @"");
+        insta::assert_snapshot!(without("tools: [echo]", "cursors: nummeric"), @r"
+        error[unknown-word]: `nummeric` is not a value of `server.cursors`
+         ┌─ area/name.yaml:5:12
+         │
+        5│   cursors: nummeric
+         │            ^^^^^^^^ did you mean `numeric`?
+        ");
+        insta::assert_snapshot!(without("tools: [echo]", "cursors: [numeric]"), @r"
+        error[type]: one word, or a map with one key, is expected here
+         ┌─ area/name.yaml:5:12
+         │
+        5│   cursors: [numeric]
+         │            ^^^^^^^^^
+        ");
         insta::assert_snapshot!(without("status: 404", "status: soon"), @r#"
         error[type]: this is string "soon", but a status code, or a map with `code`, `headers` and `body` is expected
          ┌─ area/name.yaml:8:34
@@ -612,7 +624,7 @@ judge:
          │           ^^^^^^^^^ did you mean `tools/call`?
         ");
         insta::assert_snapshot!(without("tools: [echo]", "tools: [ecko]"), @r"
-        error[value]: `ecko` is no tool of the library; there are echo, add, fail, image, audio, embedded-text, embedded-blob, blob-1mib, link, empty, slow, add_numbers
+        error[value]: `ecko` is no tool of the library; there are echo, add, fail, image, audio, embedded-text, embedded-blob, blob-1mib, link, empty, slow, add_numbers, ask, confirm, connect, sample, roots, long, mirror, array
          ┌─ area/name.yaml:5:11
          │
         5│   tools: [ecko]

@@ -118,9 +118,9 @@ impl HttpMock {
                 .with_other_origin(&origins.other)
         });
         let hand_out = auth.as_ref().map(|auth| auth.hand_out(Duration::ZERO)).unwrap_or_default();
-        let mut core = make(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth);
+        let mut core = make(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth)
+            .with_wall_clock(crate::clock::since_1970());
         core.set_quiet(spec.quiet);
-        core.set_clock(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let (closing, closing_seen) = watch::channel(false);
         let shared = Arc::new(Shared {
             name: spec.name,

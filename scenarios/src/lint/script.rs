@@ -25,6 +25,15 @@ impl Stage {
     /// Of a script by itself.
     pub(super) const ANY: Self = Self { stdio: true, http: true, all: false };
 
+    /// The part of it where a rule holds.
+    fn narrowed(self, transports: &[Transport]) -> Self {
+        let has = |stdio: bool| transports.iter().any(|t| (*t == Transport::Stdio) == stdio);
+        match transports {
+            [] => self,
+            _ => Self { stdio: self.stdio && has(true), http: self.http && has(false), all: self.all },
+        }
+    }
+
     /// Whether something that is bound to a transport never happens here.
     fn lacks(self, bound: Option<Transport>) -> bool {
         match bound {
@@ -98,6 +107,7 @@ impl Sink<'_> {
 
     fn rule(&mut self, rule: &Rule, at: &Path, stage: Stage) {
         let bound = transport_of_triggers(&rule.on);
+        let stage = stage.narrowed(&rule.transports);
         self.triggers(&rule.on, &at.key("on"), stage);
         if rule.incarnation.is_some() && !stage.stdio {
             self.key(

@@ -17,9 +17,11 @@ mod wire;
 pub use legacy::legacy_path;
 use wire::Response;
 
+use super::era::Peer;
 use super::stdio::gather;
-use super::{Out, ServerCore, Task, Then};
+use super::{Out, Scope, ServerCore, Task, Then};
 use crate::auth::AuthServer;
+use crate::model::RpcError;
 use crate::script::{Action, OtherStream, ServerScript, SseStyle};
 use sparring_wire::sse::SseEvent;
 use std::collections::{BTreeMap, VecDeque};
@@ -76,6 +78,7 @@ struct Session {
     open: bool,
     /// It is one of HTTP+SSE: the path that its messages are posted to.
     legacy: Option<String>,
+    peer: Peer,
 }
 
 /// One request and its response.
@@ -111,6 +114,11 @@ struct Exchange {
     style: Option<Box<SseStyle>>,
     written: sse::Written,
     shape: Option<Box<wire::Shape>>,
+    /// The `MCP-Protocol-Version` of the request.
+    version: Option<String>,
+    /// It is a request of the stateless revision, and why that does not take it.
+    stateless: bool,
+    refused: Option<RpcError>,
 }
 
 /// An event stream, which may outlive the response that carries it.
@@ -167,6 +175,20 @@ impl HttpState {
 
     pub(in crate::core) fn open_exchanges(&self) -> Vec<u64> {
         self.exchanges.iter().filter(|(_, exchange)| !exchange.done).map(|(number, _)| *number).collect()
+    }
+
+    pub(in crate::core) fn peer(&self, session: &str) -> Option<&Peer> {
+        self.sessions.get(session).map(|s| &s.peer)
+    }
+
+    pub(in crate::core) fn peer_mut(&mut self, session: &str) -> Option<&mut Peer> {
+        self.sessions.get_mut(session).map(|s| &mut s.peer)
+    }
+
+    /// The `MCP-Protocol-Version` that a message came with, and why the stateless revision does not take it.
+    pub(in crate::core) fn refusal_of(&self, scope: &Scope) -> (Option<String>, Option<RpcError>) {
+        let exchange = scope.exchange.and_then(|exchange| self.exchanges.get(&exchange));
+        exchange.map_or((None, None), |e| (e.version.clone(), e.refused.clone()))
     }
 
     pub(in crate::core) fn session_open(&mut self, session: &str) -> &mut bool {
@@ -274,7 +296,13 @@ impl ServerCore {
     fn json_answer(&mut self, exchange: u64, out: Out) {
         let mut headers = json_type();
         let fault = if out.error { None } else { self.name_session(exchange, &mut headers) };
-        self.give(exchange, 200, headers, out.text, out.fault || fault.unwrap_or_default());
+        self.give(
+            exchange,
+            out.status.unwrap_or(200),
+            headers,
+            out.text,
+            out.fault || fault.unwrap_or_default(),
+        );
     }
 
     /// Names the session if it is new, in a response's head; whether there is something wrong with that.
@@ -298,7 +326,9 @@ impl ServerCore {
         {
             return self.send_elsewhere(exchange, other, out);
         }
-        if out.answer && !entry.sse && entry.stream.is_none() && !entry.done {
+        // What has a status of its own is no event.
+        let whole = !entry.sse || out.status.is_some();
+        if out.answer && whole && entry.stream.is_none() && !entry.done {
             if entry.batch {
                 entry.gathered.push(out);
             } else {

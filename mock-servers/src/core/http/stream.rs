@@ -39,7 +39,7 @@ impl ServerCore {
             session: entry.session.clone(),
             exchange: Some(exchange),
             get,
-            log: self.script.http.event_ids.then(Vec::new),
+            log: (self.script.http.event_ids && !entry.stateless).then(Vec::new),
             events: 0,
             finished: false,
         };
@@ -48,7 +48,7 @@ impl ServerCore {
         }
         self.http.streams.insert(key, stream);
         self.head(exchange);
-        if self.script.http.priming {
+        if self.script.http.priming && !self.http.exchanges.get(&exchange).is_some_and(|e| e.stateless) {
             let id = self.event_id(key);
             self.stream_send(
                 key,
@@ -64,6 +64,9 @@ impl ServerCore {
             ("cache-control".into(), "no-cache".into()),
         ];
         let fault = self.name_session(exchange, &mut headers).unwrap_or_default();
+        if self.http.exchanges.get(&exchange).is_some_and(|e| e.stateless) {
+            headers.push(("x-accel-buffering".into(), "no".into()));
+        }
         self.response_out(exchange, Response { status: 200, headers, body: None, fault });
     }
 
@@ -103,7 +106,8 @@ impl ServerCore {
     }
 
     pub(super) fn stream_send(&mut self, key: u64, mut event: SseEvent, fault: bool) {
-        if self.script.http.event_ids && event.id.is_none() {
+        let keeps = self.http.streams.get(&key).is_some_and(|s| s.log.is_some());
+        if self.script.http.event_ids && keeps && event.id.is_none() {
             event.id = Some(self.event_id(key));
         }
         let Some(stream) = self.http.streams.get_mut(&key) else { return };
@@ -122,7 +126,7 @@ impl ServerCore {
     }
 
     /// Ends the response; its stream lives on if it is to be resumed.
-    pub(super) fn end(&mut self, exchange: u64) {
+    pub(in crate::core) fn end(&mut self, exchange: u64) {
         self.finish_stream(exchange);
         self.end_response(exchange, false);
     }
@@ -181,6 +185,7 @@ impl ServerCore {
             }
         }
         self.observe(What::StreamEnded { exchange, by: Party::Client });
+        self.left(exchange);
         self.tidy(exchange);
     }
 
