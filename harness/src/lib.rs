@@ -21,6 +21,7 @@ pub mod judge;
 pub mod mutants;
 pub mod plan;
 pub mod platform;
+pub mod record;
 pub mod run;
 pub mod serve;
 pub mod session;

@@ -10,7 +10,7 @@ mod architecture {
     use toml::Table;
 
     /// What each crate of the workspace may build on. `dev` is for its tests only, beside the rest.
-    const MAY_USE: [(&str, &[&str], &[&str]); 8] = [
+    const MAY_USE: [(&str, &[&str], &[&str]); 9] = [
         ("sparring-wire", &[], &[]),
         ("sparring-client", &["sparring-wire"], &[]),
         ("sparring-mock-servers", &["sparring-wire"], &[]),
@@ -29,6 +29,7 @@ mod architecture {
         ),
         ("sparring-benches", &["sparring-wire", "sparring-client", "sparring-mock-servers"], &["sparring"]),
         ("own-client", &[], &["sparring"]),
+        ("serve-rust", &[], &["sparring-client"]),
     ];
 
     /// Modules (a file, or a folder, or both) that do no input or output and know no time but what they are told.

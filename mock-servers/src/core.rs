@@ -26,7 +26,9 @@
 //! | `set_state`, `count` | both | remembered for later events |
 //! | `add_tool`, `remove_tool`, `change_tool`, `add_resource`, `remove_resource`, `add_template`, `remove_template`, `add_prompt`, `remove_prompt`, `change_server` | both | the model changes, silently |
 //! | `announce`, `resource_updated` | both | list_changed and updated, on the GET stream if the endpoint offers one, else on that of the request at hand |
-//! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
+//! | `stdout`, `stdout_bytes`, `repeat_stdout`, `stderr`, `stderr_bytes` | stdio | written at once, whatever else is going on; ignored over HTTP |
+//! | `split_every`, `split_at`, `split_characters`, `cut_at`, `write_rest`, `merge_next`, `crlf`, `cr_only`, `no_newline`, `blank_lines`, `pretty`, `ascii_only`, `pad_to`, `byte_order_mark`, `invalid_utf8` | stdio | how the next message is written; ignored over HTTP |
+//! | `close_stdout`, `close_stderr`, `close_stdin`, `stop_reading`, `stop_reading_after`, `resume_reading`, `exit`, `die` | stdio | ignored over HTTP |
 //! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body`, `reply`, `cut`, `pieces`, `raw_response`, `sse_event`, `sse_style`, `keep_open`, `answer_on`, `change_session` | HTTP | ignored over stdio, except that `stall` is `drop` there |
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, `message`, `request`, `notification`, `unknown`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
 //!
@@ -98,20 +100,29 @@ pub enum Effect {
         /// The time from now.
         after: Duration,
     },
-    /// Start reading stdin.
+    /// Start reading stdin, again if it was stopped.
     StartReading,
-    /// Stop reading stdin, for good.
-    StopReading,
+    /// Stop reading stdin when so many more bytes were fed in, counted from behind the last line that was.
+    StopReading {
+        /// How many; 0 is at once.
+        after: u64,
+    },
+    /// Close stdin.
+    CloseStdin,
     /// Write these bytes to stdout in one write.
     Write(Vec<u8>),
     /// Do nothing for this time, so that the reader gets what was written before what comes next.
     Pause(Duration),
     /// Write this many bytes of text lines to stderr, and wait until that is done.
     Stderr(u64),
+    /// Write this text to stderr, and wait until that is done.
+    StderrText(String),
     /// Close stdout.
     CloseStdout,
-    /// Start the grandchild.
-    StartGrandchild,
+    /// Close stderr.
+    CloseStderr,
+    /// Start the descendant at this place in the list of all, from 0.
+    StartDescendant(usize),
     /// End the process with this code. Nothing follows.
     Exit(i32),
     /// End the process by this signal. Nothing follows.
@@ -394,11 +405,6 @@ impl ServerCore {
         }
     }
 
-    /// Whether SIGTERM ends the process at once, without a look at the script.
-    pub fn dies_on_sigterm(&self) -> bool {
-        !self.script.process.ignore_sigterm && !self.script.rules.iter().any(|r| r.on.has(&Trigger::Sigterm))
-    }
-
     /// Takes in what happened at `now` (the time since any fixed moment) and returns what to do.
     pub fn handle(&mut self, now: Duration, input: Input) -> Vec<Effect> {
         if self.ended {
@@ -420,6 +426,7 @@ impl ServerCore {
             }
             Input::Gone { exchange } => self.gone(exchange),
             Input::Timer(START_TIMER) => self.started(),
+            Input::Timer(stdio::END_TIMER) => self.linger_is_over(),
             Input::Timer(id) => self.timer(id),
             Input::Control(control) => self.control(control),
         }
@@ -457,8 +464,8 @@ impl ServerCore {
     }
 
     fn start(&mut self) {
-        if self.is_stdio() && self.script.process.grandchild {
-            self.effect(Effect::StartGrandchild);
+        if self.is_stdio() {
+            self.start_descendants();
         }
         match self.script.process.start_delay_ms {
             ms if self.is_stdio() && ms > 0 => {
@@ -469,8 +476,8 @@ impl ServerCore {
     }
 
     fn started(&mut self) {
-        if self.is_stdio() {
-            self.effect(Effect::StartReading);
+        if self.is_stdio() && !self.stdio_started() {
+            return;
         }
         self.event(&Trigger::Start, None, Scope::default(), None, Then::Nothing);
     }

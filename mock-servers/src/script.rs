@@ -14,6 +14,7 @@ mod process;
 mod reply;
 mod rule;
 mod state;
+mod stdio;
 pub mod template;
 
 pub use action::*;
@@ -27,6 +28,7 @@ pub use process::*;
 pub use reply::*;
 pub use rule::*;
 pub use state::*;
+pub use stdio::*;
 pub use template::Slot;
 
 use schemars::JsonSchema;

@@ -40,6 +40,14 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum What {
+    // ---- a recording ----
+    /// The servers from here on are not scripted: something was put between a client and a real server. What such a
+    /// server sends is its own, right or wrong.
+    Recorded(Recorded),
+    /// Whoever wrote the transcript had nothing more to write. A transcript without it was cut off; one that several
+    /// recordings share has one for each.
+    End,
+
     // ---- a stdio server, seen from inside ----
     /// The client spawned the server.
     ProcessStarted(Process),
@@ -189,6 +197,20 @@ pub enum What {
     },
 }
 
+/// The beginning of a recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// The recorder with its version, such as `sparring 0.1.0`.
+    pub by: String,
+    /// CLOCK_MONOTONIC in microseconds at the transcript's time 0, by which a later recording on the same machine goes
+    /// on in the same file.
+    pub started_us: u64,
+    /// The URL of the real server, for HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+}
+
 /// Who ended something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -231,6 +253,16 @@ pub struct Process {
     pub session: i32,
     /// File descriptors open at the start, besides 0, 1 and 2.
     pub descriptors: Vec<i32>,
+    /// The mask of file permissions, where the system has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub umask: Option<u32>,
+    /// Signals that were blocked at the start, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_signals: Vec<String>,
+    /// Signals that were ignored at the start, by name, where the system can tell (Linux); never SIGPIPE, which the
+    /// mock's own runtime ignores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored_signals: Vec<String>,
 }
 
 /// A line on stdin or stdout.

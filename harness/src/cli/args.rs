@@ -3,6 +3,7 @@
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use sparring_wire::{Revision, Transport};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// A sparring partner for MCP clients: scripted servers that play every role a server can play, fair or foul, and a
@@ -36,10 +37,16 @@ pub enum Command {
     Run(RunArgs),
     /// List the cases that a run would have, without running any.
     List(Selection),
-    /// Check scenario files; without paths, the built-in ones.
+    /// Check scenario and script files; without paths, the built-in scenarios.
+    ///
+    /// Says what is wrong and where, as a compiler does. Errors have exit code 2; warnings alone have not. All that can
+    /// be said is in docs/scenario-format.md, each under its code.
     Lint {
-        /// Files or folders.
+        /// Files or folders. Which of both a file is, its keys tell.
         paths: Vec<PathBuf>,
+        /// How to say it: in words, or as one JSON document on stdout.
+        #[arg(long, value_enum, default_value_t = LintFormat::Text)]
+        format: LintFormat,
     },
     /// Explain a requirement, a promise, a monitor, a scenario or a check.
     Explain {
@@ -48,16 +55,21 @@ pub enum Command {
     },
     /// Prove that every check and monitor can fail: run the mutants of the reference client, print checks × mutants.
     Mutants(MutantsArgs),
-    /// Judge a transcript again with the monitors.
+    /// Judge a transcript with the monitors: of a case that was run, or of a session that was recorded.
     Judge {
-        /// A transcript: JSON Lines, as `run` stores them.
+        /// A transcript: JSON Lines, as `run` and `record` store them.
         file: PathBuf,
         /// The revision that its servers spoke; by default that of the handshake in it.
         #[arg(long)]
         revision: Option<Revision>,
+        /// Accept a transcript that was cut off, or that is still being written.
+        #[arg(long)]
+        incomplete: bool,
     },
+    /// Put the recorder between a client and a real server, and keep what they say as a transcript.
+    Record(RecordArgs),
     /// Serve a mock by itself, for tests of your own (docs/serve.md).
-    #[command(subcommand)]
+    #[command(subcommand, after_help = super::serve::EXAMPLES)]
     Serve(super::serve::ServeCommand),
     /// Measure the round trip of a tool call, beside a floor measured in the same run.
     Bench(BenchArgs),
@@ -66,6 +78,15 @@ pub enum Command {
         /// Of what.
         kind: SchemaKind,
     },
+}
+
+/// How the lint says what it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LintFormat {
+    /// In words, for people.
+    Text,
+    /// As JSON, for programs.
+    Json,
 }
 
 /// Which schema.
@@ -205,3 +226,43 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
 }
+
+/// Arguments of `record`.
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_EXAMPLES)]
+pub struct RecordArgs {
+    /// The URL of a real server, such as http://127.0.0.1:8000/mcp; a relay on loopback takes its place.
+    #[arg(value_name = "URL", conflicts_with_all = ["command", "from"])]
+    pub url: Option<String>,
+    /// The transcript; a recording is added to those that are in it. `{n}` in it stands for the least number that is
+    /// free, so that each start of the server has a file of its own.
+    #[arg(long, value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+    pub out: Option<PathBuf>,
+    /// The server's name in the transcript; with --from, the server that becomes the script.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The relay's port on 127.0.0.1; by default any that is free.
+    #[arg(long, value_name = "N", requires = "url")]
+    pub port: Option<u16>,
+    /// Leave tokens and other secrets readable.
+    #[arg(long)]
+    pub show_secrets: bool,
+    /// At the end write a script that plays the server again, for `sparring serve`.
+    #[arg(long, visible_alias = "as-scenario", value_name = "FILE")]
+    pub as_script: Option<PathBuf>,
+    /// Record nothing, but make a script of this transcript.
+    #[arg(long, value_name = "TRANSCRIPT", requires = "as_script", conflicts_with = "command")]
+    pub from: Option<PathBuf>,
+    /// The real server's command, after `--`: stdin, stdout, stderr, signals and the exit status are its own.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+const RECORD_EXAMPLES: &str = "\
+In a client's configuration, in the place of `npx some-server`:
+  sparring record --out session.jsonl -- npx some-server
+For a server that listens already; the first line on stdout has the URL for the client:
+  sparring record --out session.jsonl http://127.0.0.1:8000/mcp
+Afterwards:
+  sparring judge session.jsonl
+  sparring record --from session.jsonl --as-scenario server.yaml";

@@ -3,7 +3,9 @@
 mod args;
 mod explain;
 mod input;
+mod lint;
 mod list;
+mod record;
 mod run;
 mod serve;
 
@@ -53,10 +55,11 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
     match command {
         Command::Run(args) => run::run(args),
         Command::List(selection) => list::list(&selection),
-        Command::Lint { paths } => list::lint(&paths),
+        Command::Lint { paths, format } => lint::lint(&paths, format),
         Command::Explain { id } => explain::explain(&id),
         Command::Mutants(args) => crate::mutants::command(&args),
-        Command::Judge { file, revision } => run::judge_file(&file, revision),
+        Command::Judge { file, revision, incomplete } => run::judge_file(&file, revision, incomplete),
+        Command::Record(args) => record::record(args),
         Command::Serve(command) => serve::serve(command),
         Command::Bench(args) => crate::bench::command(&args),
         Command::Schema { kind } => {

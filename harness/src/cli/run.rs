@@ -3,14 +3,13 @@
 use super::args::RunArgs;
 use super::{Trouble, error, input, print, runtime};
 use crate::judge;
+use crate::judge::stored::{self, Stored, Unreadable};
 use crate::run::{Settings, Stop};
 use crate::session::{Finished, Options};
 use sparring_reports::model::{JudgeReport, Verdict, exit_code};
 use sparring_reports::terminal::{self, Progress, TerminalOptions};
 use sparring_reports::{file, json, junit};
 use sparring_wire::Revision;
-use sparring_wire::transcript::Event;
-use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -126,8 +125,12 @@ fn prepare(folder: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) fn judge_file(path: &Path, revision: Option<Revision>) -> Result<u8, Trouble> {
-    let events = read_transcript(path)?;
+pub(super) fn judge_file(
+    path: &Path,
+    revision: Option<Revision>,
+    incomplete_ok: bool,
+) -> Result<u8, Trouble> {
+    let Stored { events, incomplete } = read_transcript(path)?;
     if events.is_empty() {
         let why = format!("{} has no events: there is nothing to judge", path.display());
         return Err(Trouble::new(exit_code::NOTHING_RAN, why));
@@ -144,6 +147,17 @@ pub(super) fn judge_file(path: &Path, revision: Option<Revision>) -> Result<u8, 
     text +=
         &format!("{} events, {spoke} of {} monitors had something to judge\n", events.len(), reports.len());
     print(&text)?;
+    if let Some(why) = incomplete.filter(|_| !incomplete_ok) {
+        // What was seen counts; what was not seen proves nothing.
+        let message = format!("{} is incomplete: {why}", path.display());
+        return match failed {
+            true => {
+                error(&message);
+                Ok(exit_code::FAILED)
+            }
+            false => Err(Trouble::usage(format!("{message}; --incomplete judges it for what it is"))),
+        };
+    }
     Ok(match (failed, spoke) {
         (true, _) => exit_code::FAILED,
         (false, 0) => exit_code::NOTHING_RAN,
@@ -165,7 +179,8 @@ fn line(report: &JudgeReport) -> String {
     text
 }
 
-fn read_transcript(path: &Path) -> Result<Vec<Event>, Trouble> {
+/// Reads a transcript file.
+pub(super) fn read_transcript(path: &Path) -> Result<Stored, Trouble> {
     let name = path.display();
     let unreadable = |e: std::io::Error| Trouble::usage(format!("can't read {name}: {e}"));
     // Opening a pipe would wait for its other end, and a device may never end.
@@ -173,22 +188,8 @@ fn read_transcript(path: &Path) -> Result<Vec<Event>, Trouble> {
         return Err(Trouble::usage(format!("can't read {name}: it is no regular file")));
     }
     let open = std::fs::File::open(path).map_err(unreadable)?;
-    let mut events: Vec<Event> = Vec::new();
-    for (number, line) in std::io::BufReader::new(open).lines().enumerate() {
-        let line = line.map_err(|e| Trouble::usage(format!("{name}:{}: {e}", number + 1)))?;
-        if !line.trim().is_empty() {
-            let event: Event = serde_json::from_str(&line)
-                .map_err(|e| Trouble::usage(format!("{name}:{}: this is no event: {e}", number + 1)))?;
-            let next = events.len() as u64 + 1;
-            if event.n != next {
-                return Err(Trouble::usage(format!(
-                    "{name}:{}: `n` is {} where {next} is due: events are missing, or not in order",
-                    number + 1,
-                    event.n
-                )));
-            }
-            events.push(event);
-        }
-    }
-    Ok(events)
+    stored::read(std::io::BufReader::new(open)).map_err(|e| match e {
+        Unreadable::Line { line, why } => Trouble::usage(format!("{name}:{line}: {why}")),
+        Unreadable::Io(e) => unreadable(e),
+    })
 }

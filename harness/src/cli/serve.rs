@@ -9,11 +9,26 @@ use sparring_reports::model::exit_code;
 use sparring_wire::{Revision, Transport};
 use std::path::PathBuf;
 
+/// What `serve --help` ends with.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  sparring serve http                                   a perfect server on a port of its own
+  sparring serve http --script flaky.yaml --port 4000   your script, where you want it
+  sparring serve http --scenario auth.token.expired     the server of a built-in scenario
+  sparring serve stdio --script flaky.yaml              a command for any mcpServers entry
+  sparring serve stdio --broker                         one that a client starts again and again
+
+The ready line says where the server is, and where its control API is:
+  curl -H \"Authorization: Bearer $TOKEN\" $CONTROL/actions -d '[ { announce: tools } ]'
+
+Exit codes: 0 it was stopped; 2 the command line or the script is wrong, or a port is in use;
+  4 the system refused something; 8 the transcript or the ready line can't be written.";
+
 /// The transports of `serve`.
 #[derive(Debug, Subcommand)]
 pub enum ServeCommand {
-    /// On stdin and stdout of this very process, so that any `mcpServers` entry can start it. The ready line goes to
-    /// stderr.
+    /// On stdin and stdout of this very process, so that any `mcpServers` entry can start it; or with `--broker` as a
+    /// command that the client starts any number of times.
     Stdio(StdioArgs),
     /// Streamable HTTP on a port of 127.0.0.1. The ready line goes to stdout.
     Http(HttpArgs),
@@ -48,14 +63,27 @@ pub struct Common {
     /// Write the ready line to this file, which appears whole, instead of stdout or stderr.
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
+    /// The port of the control API on 127.0.0.1; 0 for any that is free.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub control_port: u16,
+    /// Have no control API.
+    #[arg(long, conflicts_with = "control_port")]
+    pub no_control: bool,
 }
 
 /// Arguments of `serve stdio`.
 #[derive(Debug, Args)]
 pub struct StdioArgs {
-    #[command(flatten)]
     /// What all have.
+    #[command(flatten)]
     pub common: Common,
+    /// Don't be the server: print the command that starts it as part of the ready line, on stdout, and keep one
+    /// transcript and one control API for all processes that the client starts.
+    #[arg(long)]
+    pub broker: bool,
+    /// With --broker: end when stdin ends, so that nothing outlives the test that started it.
+    #[arg(long, requires = "broker")]
+    pub stop_with_stdin: bool,
 }
 
 /// Arguments of `serve http` and `serve sse`.
@@ -81,6 +109,11 @@ pub(super) fn serve(command: ServeCommand) -> Result<u8, Trouble> {
 }
 
 fn stdio(args: StdioArgs) -> Result<u8, Trouble> {
+    if args.broker {
+        let mut settings = settings(args.common, Transport::Stdio)?;
+        settings.stop_with_stdin = args.stop_with_stdin;
+        return host(serve::host::broker(&settings));
+    }
     // Before any thread.
     let process = OwnProcess::prepare()
         .map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, format!("can't block signals: {e}")))?;
@@ -94,8 +127,12 @@ fn stdio(args: StdioArgs) -> Result<u8, Trouble> {
 fn http(args: HttpArgs, transport: Transport) -> Result<u8, Trouble> {
     let mut settings = settings(args.common, transport)?;
     settings.stop_with_stdin = args.stop_with_stdin;
+    host(serve::host::http(&settings, transport, args.port))
+}
+
+fn host(serving: impl Future<Output = Result<(), ServeError>>) -> Result<u8, Trouble> {
     let runtime = runtime()?;
-    let served = runtime.block_on(serve::http::serve(settings, transport, args.port));
+    let served = runtime.block_on(serving);
     // A read of stdin may be stuck.
     runtime.shutdown_background();
     served.map_err(|e| trouble(&e))?;
@@ -118,6 +155,7 @@ fn settings(common: Common, transport: Transport) -> Result<Settings, Trouble> {
         transcript: common.transcript,
         show_secrets: common.show_secrets,
         ready_file: common.ready_file,
+        control_port: (!common.no_control).then_some(common.control_port),
         stop_with_stdin: false,
     })
 }

@@ -34,6 +34,11 @@ pub fn line(view: &View<'_>, index: usize) -> String {
 
 fn words(view: &View<'_>, index: usize, what: &What) -> String {
     match what {
+        What::Recorded(recorded) => {
+            let of = recorded.upstream.as_ref().map_or_else(String::new, |url| format!(" of {url}"));
+            format!("recording{of} begins")
+        }
+        What::End => "the transcript ends".to_owned(),
         What::ProcessStarted(process) => format!("the client starts {}", process.argv.join(" ")),
         What::GrandchildStarted { pid } => format!("the server starts a process of its own, {pid}"),
         What::Line(line) => {

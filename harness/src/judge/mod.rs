@@ -4,6 +4,7 @@
 //! - [`pattern`]: finding events by a scenario's patterns;
 //! - [`check`]: the checks of a scenario;
 //! - [`monitor`]: the judges that are always on;
+//! - [`stored`]: transcripts on disk;
 //! - [`evidence`] and [`redact`]: events as people read them, and without secrets.
 //!
 //! A **check** belongs to a scenario that provokes something; if what it hangs on is never seen, the verdict is
@@ -16,6 +17,7 @@ mod json;
 pub mod monitor;
 pub mod pattern;
 pub mod redact;
+pub mod stored;
 #[cfg(test)]
 mod testing;
 pub mod view;

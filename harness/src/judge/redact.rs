@@ -33,7 +33,7 @@ const CHALLENGE_PARAMETERS: [&str; 7] =
     ["realm", "scope", "error", "error_description", "error_uri", "resource_metadata", "algs"];
 
 /// What stands for a secret of which nothing may remain.
-const GONE: &str = "[redacted]";
+pub(crate) const GONE: &str = "[redacted]";
 
 const DIGEST_PREFIX: &str = "redacted-";
 
@@ -76,7 +76,9 @@ pub fn redact(event: &Event) -> Event {
             Outcome::Pending { .. } | Outcome::Unsupported { .. } => {}
         },
         What::DriverEvent { data, .. } => json(data),
-        What::Stderr { .. }
+        What::Recorded(recorded) => recorded.upstream = recorded.upstream.as_deref().map(scrub),
+        What::End
+        | What::Stderr { .. }
         | What::GrandchildStarted { .. }
         | What::StdinClosed
         | What::StdoutClosed { .. }

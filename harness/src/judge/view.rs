@@ -148,6 +148,15 @@ pub struct Exchange {
 /// Which conversation the messages of one process, or the sessionless ones of one server, belong to.
 type Place = (Option<String>, Option<u32>);
 
+/// What stands for a process in the place of the requests that belong to no session by their revision.
+const STATELESS: u32 = u32::MAX;
+
+/// The revision that a request names, if that has no handshake.
+fn stateless(request: &HttpRequest) -> Option<Revision> {
+    let revision = header(&request.headers, "mcp-protocol-version")?.parse::<Revision>().ok()?;
+    (!revision.has_handshake()).then_some(revision)
+}
+
 /// A transcript, indexed. It can grow: the runner evaluates patterns while events arrive.
 #[derive(Debug, Clone, Default)]
 pub struct View<'a> {
@@ -242,6 +251,14 @@ impl<'a> View<'a> {
                 .and_then(|session| self.sessions.get(&(event.server.clone(), session.to_owned())).copied());
             let conversation = if exchange.initialize {
                 self.open(place, Transport::Http)
+            } else if let Some(version) = stateless(request) {
+                // Beside a session, not in it: the client may speak to the same server in two eras.
+                let conversation = self.conversation_at((place.0, Some(STATELESS)), Transport::Http);
+                if let Some(conversation) = self.conversations.get_mut(conversation) {
+                    conversation.incarnation = None;
+                    conversation.version = Some(version.as_str().to_owned());
+                }
+                conversation
             } else {
                 named.unwrap_or_else(|| self.conversation_at(place, Transport::Http))
             };

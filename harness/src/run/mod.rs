@@ -66,6 +66,7 @@ pub fn hand_over() -> Option<ExitCode> {
         .or_else(supervise::run_if_supervisor)
         .or_else(crate::browser::stand_in::run_if_stand_in)
         .or_else(crate::adapter_main::run_if_adapter)
+        .or_else(crate::record::scribe::run_if_scribe)
 }
 
 /// How cases are run.

@@ -167,8 +167,8 @@ impl DriverEvents for Recorder {
     }
 }
 
-/// Writes a transcript as JSON Lines: whole or not at all, by a temporary file beside it. Secrets are redacted unless
-/// asked not to.
+/// Writes a transcript as JSON Lines: whole or not at all, by a temporary file beside it, with [`What::End`] as its last
+/// line. Secrets are redacted unless asked not to.
 ///
 /// # Errors
 /// The system's; nothing is left behind then.
@@ -183,6 +183,11 @@ pub fn write_transcript(path: &Path, events: &[Event], unredacted: bool) -> io::
     Ok(())
 }
 
+/// The last line of a transcript.
+pub(crate) const fn end(n: u64, at_us: u64) -> Event {
+    Event { n, at_us, server: None, incarnation: None, what: What::End }
+}
+
 fn write_lines(out: &mut impl Write, events: &[Event], unredacted: bool) -> io::Result<()> {
     for event in events {
         if unredacted {
@@ -192,6 +197,9 @@ fn write_lines(out: &mut impl Write, events: &[Event], unredacted: bool) -> io::
         }
         out.write_all(b"\n")?;
     }
+    let (n, at_us) = events.last().map_or((0, 0), |event| (event.n, event.at_us));
+    serde_json::to_writer(&mut *out, &end(n + 1, at_us))?;
+    out.write_all(b"\n")?;
     out.flush()
 }
 
@@ -280,7 +288,9 @@ mod tests {
         let events = recorder.transcript();
         write_transcript(&path, &events, true).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        let back: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut back: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let end = back.pop().unwrap();
+        assert_eq!((end.n, end.what), (3, What::End));
         assert_eq!(back, events);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -1,7 +1,7 @@
 //! What a served mock observes: in memory for whoever asks, and in a file as it happens.
 
 use crate::judge::redact;
-use crate::run::recorder::{text_of, write_transcript};
+use crate::run::recorder::{end, text_of, write_transcript};
 use sparring_mock_servers::sink::{Sink, monotonic_us};
 use sparring_wire::transcript::{Event, What};
 use std::collections::{HashMap, VecDeque};
@@ -36,6 +36,8 @@ struct Kept {
     /// The latest time stamp of each process.
     latest: HashMap<Option<u32>, u64>,
     text: usize,
+    /// The file has its end, and nothing may follow it.
+    finished: bool,
 }
 
 /// Part of a transcript.
@@ -69,6 +71,9 @@ impl Log {
     pub fn add(&self, incarnation: Option<u32>, monotonic_us: u64, what: What) {
         let text = text_of(&what);
         let mut kept = self.kept();
+        if kept.finished {
+            return;
+        }
         kept.last += 1;
         // Those of one process keep their order.
         let latest = kept.latest.entry(incarnation).or_default();
@@ -126,15 +131,18 @@ impl Log {
         }
     }
 
-    /// Finishes the file. Events of several processes, which arrive late, are put in the order of their times, as long
+    /// Finishes the file; what comes later is not taken in. Events of several processes, which arrive late, are put in the order of their times, as long
     /// as all are in memory.
     ///
     /// # Errors
     /// What could not be written, now or before.
     pub fn finish(&self) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
+        let mut kept = self.kept();
+        if std::mem::replace(&mut kept.finished, true) {
+            return Ok(());
+        }
         file.flush();
-        let kept = self.kept();
         let whole = kept.events.len() as u64 == kept.last;
         if whole && kept.latest.len() > 1 && !kept.events.iter().is_sorted_by_key(|event| event.at_us) {
             let mut sorted: Vec<Event> = kept.events.iter().map(|event| (**event).clone()).collect();
@@ -143,6 +151,10 @@ impl Log {
                 event.n = n;
             }
             write_transcript(&file.path, &sorted, self.show_secrets).map_err(|e| file.trouble(&e))?;
+        } else {
+            let at_us = kept.events.back().map_or(0, |event| event.at_us);
+            file.write(Arc::new(end(kept.last + 1, at_us)));
+            file.flush();
         }
         match file.failed.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             Some(why) => Err(why),
@@ -241,5 +253,72 @@ fn write_all(jobs: &Receiver<Job>, mut file: impl Write, show_secrets: bool, fai
         for done in flushed {
             let _ = done.send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str) -> What {
+        What::RuleFired { rule: name.to_owned() }
+    }
+
+    fn numbers(part: &Part) -> Vec<u64> {
+        part.events.iter().map(|event| event.n).collect()
+    }
+
+    #[test]
+    fn parts_are_what_was_asked_for_and_memory_has_an_end() {
+        let log = Log::new("s", None, false).unwrap();
+        assert_eq!((numbers(&log.part(0, 9)), log.last()), (vec![], 0));
+        for _ in 0..3 {
+            log.add(None, 0, rule("x"));
+        }
+        assert_eq!(numbers(&log.part(1, 9)), [2, 3]);
+        assert_eq!(numbers(&log.part(0, 2)), [1, 2]);
+        assert_eq!((numbers(&log.part(7, 9)), log.part(7, 9).missing), (vec![], 0));
+        for _ in 0..MOST_EVENTS {
+            log.add(None, 0, rule("x"));
+        }
+        let part = log.part(1, 1);
+        assert_eq!((numbers(&part), part.missing, part.last), (vec![4], 2, MOST_EVENTS as u64 + 3));
+        let body = "x".repeat(MOST_TEXT / 2);
+        for _ in 0..3 {
+            let what = sparring_wire::transcript::HttpRequest { body: body.clone(), ..Default::default() };
+            log.add(None, 0, What::HttpRequest(what));
+        }
+        assert_eq!(log.part(0, usize::MAX).events.len(), 2, "texts count too");
+    }
+
+    #[test]
+    fn the_file_is_numbered_by_arrival_and_sorted_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let log = Log::new("s", Some(&path), false).unwrap();
+        let start = log.started_us;
+        log.add(Some(1), start + 10, rule("first"));
+        log.add(Some(2), start + 30, rule("third"));
+        log.add(Some(1), start + 20, rule("second"));
+        log.flush();
+        let read = || -> Vec<(u64, String)> {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let event = |line| serde_json::from_str::<Event>(line).unwrap();
+            let name = |event: Event| match event.what {
+                What::RuleFired { rule } => (event.n, rule),
+                What::End => (event.n, "the end".into()),
+                _ => (event.n, String::new()),
+            };
+            text.lines().map(|line| name(event(line))).collect()
+        };
+        let named =
+            |names: [&str; 3]| -> Vec<(u64, String)> { (1..).zip(names.map(str::to_owned)).collect() };
+        assert_eq!(read(), named(["first", "third", "second"]));
+        log.finish().unwrap();
+        log.add(Some(1), start + 40, rule("too late"));
+        log.finish().unwrap();
+        let mut finished = named(["first", "second", "third"]);
+        finished.push((4, "the end".into()));
+        assert_eq!(read(), finished);
     }
 }

@@ -3,13 +3,16 @@
 //! - [`source`]: which script is served;
 //! - [`log`]: what the mock observes, in memory and in a file;
 //! - [`ready`]: the line that says that it can be used;
-//! - [`http`]: a mock behind a port;
-//! - [`own`]: a stdio mock that is this very process.
+//! - [`host`]: a mock behind a port, or processes that the client starts;
+//! - [`own`]: a stdio mock that is this very process;
+//! - `control`: what a test asks of it while it runs.
 
-pub mod http;
+mod control;
+pub mod host;
 pub mod log;
 pub mod own;
 pub mod ready;
+mod served;
 pub mod source;
 
 use sparring_wire::Revision;
@@ -30,6 +33,8 @@ pub struct Settings {
     pub show_secrets: bool,
     /// Where the ready line is written, instead of the usual place.
     pub ready_file: Option<PathBuf>,
+    /// The port of the control API, 0 for any that is free; `None` for no control API.
+    pub control_port: Option<u16>,
     /// End when stdin ends (not for a stdio mock that is this very process, which decides by its script).
     pub stop_with_stdin: bool,
 }
@@ -69,9 +74,5 @@ impl Settings {
             }
         };
         written.map_err(|e| ServeError::Unwritten(format!("can't write {place}: {e}")))
-    }
-
-    fn transcript_name(&self) -> Option<String> {
-        self.transcript.as_ref().map(|path| path.display().to_string())
     }
 }

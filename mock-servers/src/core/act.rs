@@ -128,16 +128,33 @@ impl ServerCore {
             Action::Announce(kind) => self.announce(task, kind),
             Action::ResourceUpdated(uri) => self.resource_updated(task, &uri),
             Action::Stdout(_)
+            | Action::StdoutBytes(_)
+            | Action::RepeatStdout(_)
+            | Action::Stderr(_)
             | Action::StderrBytes(_)
             | Action::SplitEvery(_)
+            | Action::SplitAt(_)
+            | Action::SplitCharacters
+            | Action::CutAt(_)
+            | Action::WriteRest
             | Action::MergeNext(_)
             | Action::Crlf
+            | Action::CrOnly
+            | Action::NoNewline
+            | Action::BlankLines(_)
+            | Action::Pretty
+            | Action::AsciiOnly
+            | Action::PadTo(_)
             | Action::ByteOrderMark
             | Action::InvalidUtf8
             | Action::CloseStdout
+            | Action::CloseStderr
+            | Action::CloseStdin
+            | Action::StopReading
+            | Action::StopReadingAfter(_)
+            | Action::ResumeReading
             | Action::Exit(_)
-            | Action::Die(_)
-            | Action::StopReading => {
+            | Action::Die(_) => {
                 if !http {
                     self.act_stdio(action);
                 }

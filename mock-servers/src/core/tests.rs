@@ -1,8 +1,10 @@
 //! Each word of the vocabulary, on cores without I/O and with a clock that only moves when told to.
 
 mod over_http;
+mod stdio_words;
 
 use super::*;
+use crate::script::Mangle;
 use proptest::prelude::*;
 use sparring_wire::framing::Lines;
 use sparring_wire::transcript::{Direction, HttpRole};
@@ -242,6 +244,7 @@ fn the_table_lists_each_word() {
         let tests = concat!(
             include_str!("tests.rs"),
             include_str!("tests/rules.rs"),
+            include_str!("tests/stdio_words.rs"),
             include_str!("tests/over_http.rs")
         );
         assert!(tests.contains(&format!("\"{word}\"")), "no test uses {word}");
@@ -466,7 +469,10 @@ fn a_process_ends_as_told() {
     let mut closed = stdio(on_call(json!(["close_stdout"])));
     assert_eq!(closed.send(call(1, "a")), ["CloseStdout"]);
     assert!(closed.send(call(2, "a")).is_empty());
-    assert_eq!(stdio(on_call(json!(["stop_reading"]))).send(call(1, "a")), ["StopReading", "1 a"]);
+    assert_eq!(
+        stdio(on_call(json!(["stop_reading"]))).send(call(1, "a")),
+        ["StopReading { after: 0 }", "1 a"]
+    );
     let mut dead = stdio(on_call(json!([{"exit": 0}])));
     dead.send(call(1, "a"));
     assert!(dead.send(call(2, "a")).is_empty(), "nothing after the end");
@@ -487,7 +493,7 @@ fn eof_and_sigterm_end_it_unless_ignored() {
     assert_eq!(stdio(json!({})).input(Input::Signal("SIGTERM")), ["exiting Some(143) None", "Exit(143)"]);
     let ignoring = json!({"process": {"ignore_sigterm": true}, "rules": [{"on": "sigterm", "do": [{"notify": {"method": "notifications/tools/list_changed"}}]}]});
     assert_eq!(stdio(ignoring).input(Input::Signal("SIGTERM")), ["~tools/list_changed"]);
-    assert!(stdio(json!({})).core.dies_on_sigterm());
+    assert_eq!(stdio(json!({})).core.unscripted_ending("SIGTERM"), Some((143, Duration::ZERO)));
     // What was kept back goes out before an orderly end.
     let mut kept = stdio(on_call(json!([{"merge_next": 5}])));
     kept.send(call(1, "a"));
@@ -503,7 +509,7 @@ fn start_waits_and_leaves_a_grandchild() {
         1,
     );
     assert_eq!(bench.effects.len(), 2);
-    assert_eq!(bench.effects[0], Effect::StartGrandchild);
+    assert_eq!(bench.effects[0], Effect::StartDescendant(0));
     assert_eq!(bench.wait(), ["StartReading", "up!"]);
     assert_eq!(bench.now, Duration::from_millis(200));
 }
@@ -838,6 +844,29 @@ fn any_action() -> impl Strategy<Value = Value> {
         Just(json!({"cut_stream": {"resumable": true}})),
         Just(json!({"answers": "sse"})),
         Just(json!({"raw_body": {"text": "data: {{result}}\n\n", "split_every": 3}})),
+        Just(json!({"hold_until": {"held": 2, "order": "reversed"}})),
+        Just(json!({"hold_until": {"as": "x"}})),
+        Just(json!({"hold_until": {"state": "two"}})),
+        Just(json!({"release": "x"})),
+        Just(json!({"release": {"held": "x", "count": 1}})),
+        Just(json!({"set_state": "two"})),
+        Just(json!({"set_state": "{{state}}"})),
+        Just(json!({"count": "c"})),
+        Just(json!({"amend": {"set": r#"{"result": {"content": []}}"#}})),
+        Just(json!({"amend": {"put": {"/id": r#""{{count/c}}""#}}})),
+        Just(json!({"raw": "{{answer}}"})),
+        Just(json!({"raw": {"text": "{{id}}", "answers": true}})),
+        Just(
+            json!({"batch": r#"["{{answer}}", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]"#})
+        ),
+        Just(json!({"log": {"level": "info", "data": r#""{{params}}""#}})),
+        Just(json!({"change_tool": {"name": "echo", "description": "{{open}}"}})),
+        Just(json!({"change_server": {"page_size": 1}})),
+        Just(json!({"resource_updated": "a://b"})),
+        Just(
+            json!({"repeat": {"times": 3, "do": ["default", {"delay_ms": 1}, {"hold_until": {"held": 1}}, {"release": "x"}]}})
+        ),
+        prop::sample::select(Mangle::ALL.to_vec()).prop_map(|m| json!({"mangle": m})),
     ]
 }
 
@@ -854,9 +883,29 @@ fn any_rules() -> impl Strategy<Value = Value> {
         "tools/call",
         "initialize",
         "notifications/cancelled",
+        "message",
+        "unknown",
+        "tools/*",
     ]);
-    let rule = (on, prop::option::of(1_u32..4), prop::collection::vec(any_action(), 0..5))
-        .prop_map(|(on, nth, actions)| json!({"on": on, "nth": nth, "do": actions}));
+    let condition = prop::sample::select(vec![
+        json!({}),
+        json!({"nth": 1}),
+        json!({"nth": [2, 3]}),
+        json!({"nth": {"every": 2}, "per": "session"}),
+        json!({"nth": {"from": 2}, "per": "connection"}),
+        json!({"state": "start"}),
+        json!({"state": "two"}),
+        json!({"counts": {"c": {"from": 1, "to": 3}}}),
+        json!({"tool": "echo", "params": r#"{"arguments": {"$any": true}}"#}),
+        json!({"headers": {"mcp-session-id": {"present": true}}}),
+        json!({"to": "ping"}),
+    ]);
+    let rule =
+        (on, condition, prop::collection::vec(any_action(), 0..5)).prop_map(|(on, mut rule, actions)| {
+            rule["on"] = on.into();
+            rule["do"] = actions.into();
+            rule
+        });
     prop::collection::vec(rule, 0..5).prop_map(Value::from)
 }
 
@@ -969,6 +1018,69 @@ proptest! {
                 prop_assert!(read.is_valid() || read.faults == [Fault::MissingId], "{}", line.text);
             }
         }
+    }
+
+    /// Whatever a script does to them, no request gets a second answer that is not marked; and the same inputs lead to
+    /// the same effects, however often.
+    #[test]
+    fn no_request_is_answered_twice_without_a_mark(
+        rules in any_rules(), kinds in prop::collection::vec(0_u8..8, 0..40), revision in 0_usize..4,
+    ) {
+        let run = || {
+            let server = json!({"tools": ["echo"], "rules": rules, "states": {"": {"per": "session"}}});
+            let mut bench = unopened(server, Revision::ALL[revision], 1);
+            for (n, kind) in kinds.iter().enumerate() {
+                let id = 100 + i64::try_from(n).unwrap();
+                match kind {
+                    0 | 1 if !bench.timers.is_empty() => bench.wait(),
+                    2 => bench.send(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})),
+                    3 => bench.send(json!({"jsonrpc": "2.0", "id": "s-1", "result": {}})),
+                    4 => bench.send(notification("notifications/cancelled", json!({"requestId": id - 1}))),
+                    5 => bench.send(json!([call(id, "a"), call(id + 1000, "b")])),
+                    _ => bench.send(call(id, "a")),
+                };
+            }
+            bench
+        };
+        let bench = run();
+        prop_assert_eq!(&bench.effects, &run().effects);
+        let mut answered = BTreeMap::new();
+        for effect in &bench.effects {
+            if let Effect::Observe(What::Line(line)) = effect
+                && line.direction == Direction::Sent
+                && !line.scripted_fault
+            {
+                let read = jsonrpc::inspect(&line.text);
+                for id in read.messages().iter().filter(|m| m.envelope.is_response()).filter_map(|m| m.envelope.id()) {
+                    prop_assert!(answered.insert(id.clone(), ()).is_none(), "{id}: {}", line.text);
+                }
+            }
+        }
+        prop_assert!(bench.core.tasks.len() <= kinds.len() * 2 + 1);
+    }
+
+    /// With nothing but holds that end, everything is answered once the last of them has ended.
+    #[test]
+    fn all_that_is_held_is_released(calls in 1_i64..20, group in 1_u32..5, order in prop::sample::select(vec![json!("as-came"), json!("reversed"), json!([2, 1])])) {
+        let rules = json!([
+            {"on": "tools/call", "nth": {"every": 3}, "do": [{"hold_until": {"as": "x"}}]},
+            {"on": "tools/call", "nth": {"every": 2}, "do": [{"hold_until": {"held": group, "order": order}}]},
+            {"on": "tools/call", "state": "start", "do": [{"delay_ms": 5}, {"hold_until": {"state": "two"}}]},
+            {"on": "ping", "nth": 1, "do": [{"release": {"held": "tools/call (rule 2)", "order": order}}, {"set_state": "two"}, {"release": "x"}]},
+        ]);
+        let mut bench = stdio(json!({"tools": ["echo"], "rules": rules}));
+        let before = writes(&bench).len();
+        for id in 1..=calls {
+            bench.send(call(id, "a"));
+        }
+        while !bench.timers.is_empty() {
+            bench.wait();
+        }
+        bench.send(json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}));
+        let mut ids: Vec<i64> = writes(&bench)[before..].iter().filter_map(|w| serde_json::from_str::<Value>(w).unwrap()["id"].as_i64()).collect();
+        ids.sort_unstable();
+        prop_assert_eq!(ids, (0..=calls).collect::<Vec<_>>());
+        prop_assert!(bench.core.tasks.is_empty());
     }
 
     #[test]

@@ -273,12 +273,15 @@ impl Shared {
                 }
                 // Of stdio.
                 Effect::StartReading
-                | Effect::StopReading
+                | Effect::StopReading { .. }
+                | Effect::CloseStdin
                 | Effect::Write(_)
                 | Effect::Pause(_)
                 | Effect::Stderr(_)
+                | Effect::StderrText(_)
                 | Effect::CloseStdout
-                | Effect::StartGrandchild
+                | Effect::CloseStderr
+                | Effect::StartDescendant(_)
                 | Effect::Exit(_)
                 | Effect::Die(_) => continue,
             };

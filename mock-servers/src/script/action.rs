@@ -2,9 +2,9 @@
 
 use super::{
     Amend, AnswerStyle, ChangeServer, ChangeSession, ChangeTool, Cut, CutStream, ErrorAnswer, JsonText,
-    ListKind, LogMessage, Mangle, OtherStream, OwnEvent, OwnMessage, Pieces, PromptScript, RawBody,
-    RawMessage, RawPart, Release, Repeat, Reply, ResourceScript, SetState, Slot, SseStyle, StatusAnswer,
-    ToolScript, Until,
+    ListKind, LogMessage, Mangle, OtherStream, OwnEvent, OwnMessage, Pieces, PromptScript, RawBody, RawBytes,
+    RawMessage, RawPart, Release, Repeat, RepeatedLine, Reply, ResourceScript, SetState, SignalName, Slot,
+    SseStyle, StatusAnswer, ToolScript, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,29 +84,69 @@ pub enum Action {
     /// Send `notifications/resources/updated` for this URI, if the client has subscribed to it.
     ResourceUpdated(String),
 
-    // ---- stdio ----
+    // ---- stdio: what is written ----
     /// Write this line to stdout, as it is.
     Stdout(String),
+    /// Write these bytes to stdout, as they are and without a newline of their own.
+    StdoutBytes(RawBytes),
+    /// Write this line to stdout many times, in one write.
+    RepeatStdout(RepeatedLine),
+    /// Write this text to stderr, as it is and without a newline of its own, blocking as a real server would.
+    Stderr(String),
     /// Write this many bytes of text lines to stderr, blocking as a real server would.
     StderrBytes(u64),
+
+    // ---- stdio: how the next message is written ----
     /// Write the next message in pieces of this many bytes, flushed one by one.
     SplitEvery(u32),
+    /// Write the next message in pieces that end after these bytes, counted from its start and ascending, flushed one
+    /// by one.
+    SplitAt(Vec<u32>),
+    /// Write the next message in pieces that end inside each character of more than one byte, flushed one by one.
+    SplitCharacters,
+    /// Write only this many bytes of the next message (at most all but its end of line). What comes after waits for
+    /// `write_rest`, later messages too.
+    CutAt(u32),
+    /// Write what `cut_at` has kept back.
+    WriteRest,
     /// Keep the next messages back and write them with the one after in a single write.
     MergeNext(u32),
     /// End the next message with `\r\n`.
     Crlf,
+    /// End the next message with `\r` alone.
+    CrOnly,
+    /// Write the next message without an end of line: what is written next continues its line.
+    NoNewline,
+    /// Write this many blank lines before the next message.
+    BlankLines(u32),
+    /// Write the next message over several lines, indented.
+    Pretty,
+    /// Write the next message with all characters beyond ASCII as `\u` escapes. It stays valid.
+    AsciiOnly,
+    /// Fill the line of the next message with spaces behind it, up to this many bytes, at most 64 MiB. It stays valid.
+    PadTo(u64),
     /// Put a byte order mark before the next message.
     ByteOrderMark,
     /// Put a byte that is not UTF-8 into the next message.
     InvalidUtf8,
+
+    // ---- stdio: the process ----
     /// Close stdout and go on running.
     CloseStdout,
+    /// Close stderr and go on running; what is written there later is lost.
+    CloseStderr,
+    /// Close stdin and go on running: the client's writes fail. What it had written and nobody has read is lost.
+    CloseStdin,
+    /// Stop reading stdin; a client's writes block when the pipe is full.
+    StopReading,
+    /// Read this many more bytes of stdin, counted from behind the line at hand, and then stop.
+    StopReadingAfter(u64),
+    /// Read stdin again.
+    ResumeReading,
     /// Exit with this code, at once.
     Exit(i32),
-    /// Die by this signal: `SIGKILL`, `SIGSEGV`, `SIGTERM`, `SIGABRT`.
-    Die(String),
-    /// Stop reading stdin.
-    StopReading,
+    /// Die by this signal: `SIGKILL`, `SIGSEGV`, `SIGTERM`, `SIGABRT`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGPIPE`…
+    Die(SignalName),
 
     // ---- HTTP ----
     /// Answer with this status. *Answers.*
@@ -180,7 +220,8 @@ impl Action {
             Self::Repeat(_) => {}
             Self::SetState(states) => states.0.values_mut().for_each(|state| see(Slot::Text(state))),
             Self::ResourceUpdated(uri) => see(Slot::Text(uri)),
-            Self::Stdout(text) | Self::SseComment(text) => see(Slot::Text(text)),
+            Self::Stdout(text) | Self::Stderr(text) | Self::SseComment(text) => see(Slot::Text(text)),
+            Self::RepeatStdout(repeated) => see(Slot::Text(&mut repeated.line)),
             Self::Status(status) => {
                 status.headers.0.iter_mut().for_each(|(_, value)| see(Slot::Text(value)));
                 see(Slot::Text(&mut status.body));

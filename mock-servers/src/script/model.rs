@@ -135,7 +135,10 @@ impl JsonSchema for ToolScript {
         let definition = generator.subschema_for::<ToolDefinition>();
         json_schema!({
             "description": "A tool of the model: the name of a library tool, or a definition.",
-            "anyOf": [{"enum": crate::library::TOOLS}, definition],
+            "anyOf": [
+                {"enum": crate::library::TOOLS, "description": "The name of a library tool."},
+                definition,
+            ],
         })
     }
 }

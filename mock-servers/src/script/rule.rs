@@ -107,11 +107,9 @@ pub struct Rule {
     pub incarnation: Option<Nth>,
     /// Only in cases of these revisions.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
     pub revisions: Vec<Revision>,
-    /// Only in cases over these transports: `stdio`, `http`.
+    /// Only in cases over these transports: `stdio`, `http`, `sse-legacy`.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
     pub transports: Vec<Transport>,
     /// What to do, in order. If no action answers the request (or stands for its answer), the faithful answer follows.
     #[serde(rename = "do", default, deserialize_with = "checked")]
@@ -125,6 +123,12 @@ with_conditions! {
 /// held (`held`), or a `release`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [
+    {"required": ["on"]},
+    {"required": ["state"], "properties": {"state": {"not": {"type": "null"}}}},
+    {"required": ["held"], "properties": {"held": {"type": "integer"}}},
+    {"required": ["as"], "properties": {"as": {"type": "string"}}},
+]))]
 pub struct Until {
     /// What has to happen, counted from now.
     #[serde(default)]
@@ -240,7 +244,11 @@ impl JsonSchema for Order {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "The order of what was held: as it came, the last first, or by positions counted from 1 (what is not named follows).",
-            "anyOf": [{"enum": ["as-came", "reversed"]}, {"type": "array", "items": {"type": "integer", "minimum": 1}}],
+            "anyOf": [
+                {"const": "as-came", "description": "As it came."},
+                {"const": "reversed", "description": "The last first."},
+                {"type": "array", "items": {"type": "integer", "minimum": 1}},
+            ],
         })
     }
 }
@@ -526,7 +534,10 @@ impl JsonSchema for Trigger {
         let words = Self::WORDS.iter().chain(&CLIENT_METHODS).collect::<Vec<_>>();
         json_schema!({
             "description": "What a rule reacts to: a word, a method of a client's, or a method with `*` for any text.",
-            "anyOf": [{"enum": words}, {"type": "string", "pattern": "\\*"}],
+            "anyOf": [
+                {"enum": words, "description": "A trigger's word, or the method of a message from the client."},
+                {"type": "string", "pattern": "\\*", "description": "A method with `*` for any text."},
+            ],
         })
     }
 }

@@ -1,22 +1,24 @@
 //! The harness's end of the side channel.
 
-use super::{Config, Hello, MAX_LINE, MOCK, Report, Welcome};
-use crate::platform;
+use super::{Asked, Config, Done, Hello, MAX_LINE, MOCK, Report, Welcome};
+use crate::core::Control;
+use crate::platform::{self, Channel};
 use crate::script::ServerScript;
 use crate::sink::{Sink, monotonic_us};
 use rand::Rng;
 use sparring_wire::Revision;
 use sparring_wire::framing::Lines;
 use sparring_wire::transcript::What;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// What a stdio mock is to be.
@@ -28,7 +30,8 @@ pub struct StdioSpec {
     pub script: ServerScript,
     /// The revision that it speaks.
     pub revision: Revision,
-    /// Where its configuration is written, with the name as part of the file's; removed by whoever owns the directory.
+    /// Where its configuration is written, with the name as part of the file's, and the socket of its side channel;
+    /// removed by whoever owns the directory.
     pub dir: PathBuf,
     /// The seed of all that is made up.
     pub seed: u64,
@@ -82,9 +85,34 @@ struct State {
     pids: BTreeSet<u32>,
     /// Those of them that have said that they are about to end.
     exiting: BTreeSet<u32>,
+    /// The server's processes, without grandchildren, by their number.
+    processes: BTreeMap<u32, Reached>,
     /// Those that `shutdown` ended.
     killed: Vec<u32>,
     closing: bool,
+}
+
+/// A process that can be asked for something.
+struct Reached {
+    pid: u32,
+    ask: UnboundedSender<(Control, oneshot::Sender<()>)>,
+}
+
+/// What came of actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controlled {
+    /// They have run in this process, but for those that wait for something.
+    Done {
+        /// Its number.
+        incarnation: u32,
+    },
+    /// The process ended meanwhile.
+    Ended {
+        /// Its number.
+        incarnation: u32,
+    },
+    /// There is no such process.
+    NoProcess,
 }
 
 impl Shared {
@@ -108,15 +136,19 @@ impl StdioMock {
         let mut secret = [0_u8; 16];
         rand::rng().fill_bytes(&mut secret);
         let token: String = secret.iter().map(|b| format!("{b:02x}")).collect();
+        let path = std::path::absolute(spec.dir.join(file_name(&spec.name)))?;
+        // Short, since the path of a socket may not be long.
+        let socket_path = path.with_file_name(token.get(..8).unwrap_or_default());
+        let socket = platform::Socket::bind(&socket_path);
         let config = Config {
             address,
+            socket: socket.is_some().then_some(socket_path),
             token: token.clone(),
             revision: spec.revision,
             seed: spec.seed,
             script: spec.script,
             quiet: spec.quiet,
         };
-        let path = std::path::absolute(spec.dir.join(file_name(&spec.name)))?;
         write_private(&path, &serde_json::to_vec(&config)?)?;
         let program = match spec.program {
             Some(program) => program,
@@ -126,7 +158,7 @@ impl StdioMock {
         let shared =
             Arc::new(Shared { name: spec.name, token, sink: spec.sink, state: Mutex::default(), open });
         let (closing, closing_seen) = watch::channel(false);
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), closing_seen));
+        let accepting = tokio::spawn(accept(listener, socket, Arc::clone(&shared), closing_seen));
         let command = vec![text(program)?, MOCK.to_owned(), text(path)?];
         Ok(Self { command, shared, accepting, open: open_seen, closing })
     }
@@ -144,6 +176,30 @@ impl StdioMock {
     /// How many processes the client has started so far.
     pub fn incarnations(&self) -> u32 {
         self.shared.state().incarnations
+    }
+
+    /// The server's processes that are alive, without grandchildren: number and process id, oldest first.
+    pub fn processes(&self) -> Vec<(u32, u32)> {
+        self.shared.state().processes.iter().map(|(number, process)| (*number, process.pid)).collect()
+    }
+
+    /// Runs these actions now, in the process with this number; by default in the one that was started last. It may be
+    /// held up by a client that does not read.
+    pub async fn control(&self, incarnation: Option<u32>, control: Control) -> Controlled {
+        let (done, wait) = oneshot::channel();
+        let asked = {
+            let state = self.shared.state();
+            let found = match incarnation {
+                Some(number) => state.processes.get_key_value(&number),
+                None => state.processes.last_key_value(),
+            };
+            found.map(|(number, process)| (*number, process.ask.send((control, done)).is_ok()))
+        };
+        match asked {
+            None => Controlled::NoProcess,
+            Some((incarnation, true)) if wait.await.is_ok() => Controlled::Done { incarnation },
+            Some((incarnation, _)) => Controlled::Ended { incarnation },
+        }
     }
 
     /// Waits until no process is alive and all reports have gone to the sink.
@@ -203,10 +259,24 @@ fn write_private(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, closing: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    socket: Option<platform::Socket>,
+    shared: Arc<Shared>,
+    closing: watch::Receiver<bool>,
+) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
+        let accepted: io::Result<Box<dyn Channel>> = tokio::select! {
+            accepted = listener.accept() => accepted.map(|(stream, _)| Box::new(stream) as Box<dyn Channel>),
+            accepted = async {
+                match &socket {
+                    Some(socket) => socket.accept().await,
+                    None => std::future::pending().await,
+                }
+            } => accepted,
+        };
+        match accepted {
+            Ok(stream) => {
                 shared.open.send_modify(|open| *open += 1);
                 let shared = Arc::clone(&shared);
                 let closing = closing.clone();
@@ -222,7 +292,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, closing: watch::Rece
 }
 
 /// A side channel, from hello to end.
-async fn follow(mut stream: TcpStream, shared: &Shared, mut closing: watch::Receiver<bool>) {
+async fn follow(mut stream: Box<dyn Channel>, shared: &Shared, mut closing: watch::Receiver<bool>) {
     let mut lines = Lines::new(MAX_LINE * 6);
     let mut chunk = vec![0; 64 << 10];
     let hello = tokio::select! {
@@ -231,56 +301,108 @@ async fn follow(mut stream: TcpStream, shared: &Shared, mut closing: watch::Rece
         _ = closing.wait_for(|closing| *closing) => None,
     };
     let Some(hello) = hello else { return };
+    let (ask, asked) = unbounded_channel();
     let incarnation = {
         let mut state = shared.state();
         if state.closing {
             return;
         }
         state.pids.insert(hello.pid);
-        hello.grandchild_of.unwrap_or_else(|| {
-            state.incarnations += 1;
-            state.incarnations
-        })
+        match hello.grandchild_of {
+            // The server takes the place of its launcher, which does nothing for anybody.
+            Some(incarnation) if hello.launched => {
+                state.processes.insert(incarnation, Reached { pid: hello.pid, ask });
+                incarnation
+            }
+            Some(incarnation) => incarnation,
+            None => {
+                state.incarnations += 1;
+                let incarnation = state.incarnations;
+                state.processes.insert(incarnation, Reached { pid: hello.pid, ask });
+                incarnation
+            }
+        }
     };
     let mut welcome = serde_json::to_vec(&Welcome { incarnation }).unwrap_or_default();
     welcome.push(b'\n');
     if stream.write_all(&welcome).await.is_ok() {
-        relay(&mut stream, &mut lines, &mut chunk, shared, hello.pid, incarnation, &mut closing).await;
+        let child = Child { pid: hello.pid, incarnation, asked, waiting: HashMap::new(), asked_so_far: 0 };
+        relay(&mut stream, &mut lines, &mut chunk, shared, child, &mut closing).await;
     }
     {
         let mut state = shared.state();
         state.pids.remove(&hello.pid);
         state.exiting.remove(&hello.pid);
+        if state.processes.get(&incarnation).is_some_and(|process| process.pid == hello.pid) {
+            state.processes.remove(&incarnation);
+        }
     }
     shared.report(incarnation, monotonic_us(), What::ProcessEnded { pid: hello.pid });
+}
+
+/// The process at the other end of a side channel.
+struct Child {
+    pid: u32,
+    incarnation: u32,
+    asked: UnboundedReceiver<(Control, oneshot::Sender<()>)>,
+    /// Who waits for its answers.
+    waiting: HashMap<u64, oneshot::Sender<()>>,
+    asked_so_far: u64,
+}
+
+impl Child {
+    /// The line that asks for something.
+    fn ask(&mut self, control: Control, done: oneshot::Sender<()>) -> Vec<u8> {
+        self.asked_so_far += 1;
+        self.waiting.insert(self.asked_so_far, done);
+        let mut line = serde_json::to_vec(&Asked { id: self.asked_so_far, control }).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+
+    /// Takes in a line.
+    fn line(&mut self, line: &[u8], shared: &Shared) -> serde_json::Result<()> {
+        if line.starts_with(b"{\"done\":") {
+            let Done { done } = serde_json::from_slice(line)?;
+            if let Some(waiting) = self.waiting.remove(&done) {
+                let _ = waiting.send(());
+            }
+            return Ok(());
+        }
+        let report: Report = serde_json::from_slice(line)?;
+        if matches!(report.what, What::ProcessExiting { .. }) {
+            shared.state().exiting.insert(self.pid);
+        }
+        shared.report(self.incarnation, report.at, report.what);
+        Ok(())
+    }
 }
 
 /// Passes reports on until the process ends or the mock is dropped. A mock that is being shut down still reads what
 /// the process had to say.
 async fn relay(
-    stream: &mut TcpStream,
+    stream: &mut Box<dyn Channel>,
     lines: &mut Lines,
     chunk: &mut [u8],
     shared: &Shared,
-    pid: u32,
-    incarnation: u32,
+    mut child: Child,
     closing: &mut watch::Receiver<bool>,
 ) {
     loop {
         let problem = match lines.next_line() {
-            Ok(Some(line)) => match serde_json::from_slice::<Report>(&line.bytes) {
-                Ok(report) => {
-                    if matches!(report.what, What::ProcessExiting { .. }) {
-                        shared.state().exiting.insert(pid);
-                    }
-                    shared.report(incarnation, report.at, report.what);
-                    continue;
-                }
+            Ok(Some(line)) => match child.line(&line.bytes, shared) {
+                Ok(()) => continue,
                 Err(error) => error.to_string(),
             },
             Ok(None) => {
                 let read = tokio::select! {
                     read = stream.read(chunk) => read,
+                    Some((control, done)) = child.asked.recv() => {
+                        let line = child.ask(control, done);
+                        // One that can't be written to is at its end, which the next read shows.
+                        let _ = stream.write_all(&line).await;
+                        continue;
+                    }
                     closing = closing.changed() => match closing {
                         Ok(()) => continue,
                         Err(_) => return,
@@ -295,12 +417,12 @@ async fn relay(
             Err(error) => error.to_string(),
         };
         let message = format!("the side channel of `{}` can't be followed: {problem}", shared.name);
-        return shared.report(incarnation, monotonic_us(), What::HarnessError { message });
+        return shared.report(child.incarnation, monotonic_us(), What::HarnessError { message });
     }
 }
 
 async fn read_hello(
-    stream: &mut TcpStream,
+    stream: &mut Box<dyn Channel>,
     lines: &mut Lines,
     chunk: &mut [u8],
     shared: &Shared,

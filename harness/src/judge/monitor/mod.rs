@@ -20,7 +20,7 @@ use super::view::{Conversation, Message, View};
 use super::{Facts, against, basis_of, promise_basis};
 use sparring_reports::model::{JudgeKind, JudgeReport, Verdict};
 use sparring_scenarios::catalogue::{self, Requirement};
-use sparring_wire::transcript::HttpRequest;
+use sparring_wire::transcript::{HttpRequest, What};
 use sparring_wire::{Revision, Transport};
 use std::sync::LazyLock;
 
@@ -93,6 +93,8 @@ struct Scope<'s, 'a> {
     view: &'s View<'a>,
     case: &'s Case<'s>,
     requirement: Option<&'static Requirement>,
+    /// The servers are real ones, and recording may have begun in the middle.
+    recorded: bool,
 }
 
 impl<'s, 'a> Scope<'s, 'a> {
@@ -102,6 +104,14 @@ impl<'s, 'a> Scope<'s, 'a> {
     }
 
     fn covers(&self, conversation: &Conversation) -> bool {
+        // Who begins to listen to an HTTP server that is in use may have missed the handshake.
+        if self.recorded
+            && conversation.revision().unwrap_or(self.case.revision).has_handshake()
+            && conversation.transport == Some(Transport::Http)
+            && conversation.initialize.is_none()
+        {
+            return false;
+        }
         let revision = conversation.revision().unwrap_or(self.case.revision);
         self.requirement.is_none_or(|requirement| requirement.revisions.contains(&revision))
     }
@@ -173,10 +183,11 @@ impl Findings {
 
 /// Runs all monitors that apply to the case.
 pub(super) fn run(case: &Case<'_>, view: &View<'_>) -> Vec<JudgeReport> {
-    monitors().iter().filter_map(|monitor| report(monitor, case, view)).collect()
+    let recorded = view.events().any(|(_, event)| matches!(event.what, What::Recorded(_)));
+    monitors().iter().filter_map(|monitor| report(monitor, case, view, recorded)).collect()
 }
 
-fn report(monitor: &Monitor, case: &Case<'_>, view: &View<'_>) -> Option<JudgeReport> {
+fn report(monitor: &Monitor, case: &Case<'_>, view: &View<'_>, recorded: bool) -> Option<JudgeReport> {
     let requirement = monitor.requirement(case.revision, case.transport);
     let (basis, note) = match (requirement, monitor.kind) {
         (Some(requirement), _) => basis_of(requirement),
@@ -186,7 +197,11 @@ fn report(monitor: &Monitor, case: &Case<'_>, view: &View<'_>) -> Option<JudgeRe
         ),
         (None, _) => return None,
     };
-    let findings = (monitor.run)(&Scope { view, case, requirement });
+    let mut findings = (monitor.run)(&Scope { view, case, requirement, recorded });
+    if recorded && monitor.kind == JudgeKind::Case && findings.against.is_empty() {
+        findings.excuse =
+            Some("a recorded session: nobody drove the client, and the servers are real".to_owned());
+    }
     let verdict = if !findings.against.is_empty() {
         monitor.verdict.unwrap_or_else(|| against(basis.level))
     } else if findings.excuse.is_some() || (findings.seen.is_none() && !monitor.prerequisite.is_empty()) {

@@ -1,0 +1,147 @@
+//! What the server offers, as far as its answers show it.
+
+use super::walk::Reaction;
+use crate::judge::view::View;
+use serde_json::{Map, Value};
+use sparring_mock_servers::model::tool_name;
+use sparring_mock_servers::script::{
+    JsonText, PromptScript, ResourceScript, ServerScript, ToolDefinition, ToolScript,
+};
+
+/// The model; without rules.
+pub(super) fn of(view: &View<'_>, reactions: &[Reaction]) -> ServerScript {
+    let mut script = ServerScript::default();
+    for reaction in reactions {
+        let (Some(method), Some(result)) = (reaction.method(), reaction.result()) else { continue };
+        match method {
+            "initialize" if script.capabilities.is_none() => initialize(result, &mut script),
+            "tools/list" => {
+                for tool in items(result, "tools") {
+                    if let Some(tool) = definition(tool)
+                        && script.tools.iter().all(|known| tool_name(known) != tool.name)
+                    {
+                        script.tools.push(ToolScript::Custom(Box::new(tool)));
+                    }
+                }
+            }
+            "resources/list" => {
+                for resource in items(result, "resources") {
+                    if let Some(uri) = text(resource, "uri")
+                        && script.resources.iter().all(|known| known.uri != uri)
+                    {
+                        let (name, mime_type) = (text(resource, "name"), text(resource, "mimeType"));
+                        script.resources.push(ResourceScript { uri, name, mime_type, ..Default::default() });
+                    }
+                }
+            }
+            "resources/templates/list" => {
+                for template in items(result, "resourceTemplates") {
+                    let template = JsonText(template.clone());
+                    if !script.templates.contains(&template) {
+                        script.templates.push(template);
+                    }
+                }
+            }
+            "prompts/list" => {
+                for prompt in items(result, "prompts") {
+                    if let Some(name) = text(prompt, "name")
+                        && script.prompts.iter().all(|known| known.name != name)
+                    {
+                        let arguments = prompt.get("arguments").cloned().map(JsonText);
+                        let description = text(prompt, "description");
+                        script.prompts.push(PromptScript { name, description, arguments, messages: None });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    // First those that can't be given but by the model: their answer waits for the client's.
+    for held in [true, false] {
+        for reaction in reactions.iter().filter(|r| r.hold.is_some() == held) {
+            contents(reaction, &mut script);
+        }
+    }
+    // The handshake names it whatever revision the script is played in.
+    script.version = view.conversations().iter().find_map(|c| c.version.clone());
+    script
+}
+
+fn initialize(result: &Value, script: &mut ServerScript) {
+    let member = |name: &str| result.get(name).cloned().map(JsonText);
+    script.capabilities = member("capabilities");
+    script.info = member("serverInfo");
+    script.instructions = text(result, "instructions");
+}
+
+/// What calling, reading and getting gives.
+fn contents(reaction: &Reaction, script: &mut ServerScript) {
+    let (Some(method), Some(result)) = (reaction.method(), reaction.result()) else { return };
+    let asked = |name: &str| reaction.params.get(name).and_then(Value::as_str);
+    match method {
+        "tools/call" => {
+            // No list shows it, but its answer has to be the model's own.
+            if let Some(name) = asked("name").filter(|_| reaction.hold.is_some())
+                && script.tools.iter().all(|tool| tool_name(tool) != name)
+            {
+                let tool = ToolDefinition { name: name.to_owned(), ..ToolDefinition::default() };
+                script.tools.push(ToolScript::Custom(Box::new(tool)));
+            }
+            let called = script.tools.iter_mut().find_map(|tool| match tool {
+                ToolScript::Custom(tool) if Some(tool.name.as_str()) == asked("name") => Some(tool),
+                _ => None,
+            });
+            if let Some(tool) = called.filter(|tool| tool.result.is_none()) {
+                tool.result = Some(JsonText(result.clone()));
+            }
+        }
+        "resources/read" => {
+            let read = script.resources.iter_mut().find(|r| Some(r.uri.as_str()) == asked("uri"));
+            if let Some(resource) = read.filter(|resource| resource.contents.is_none()) {
+                resource.contents = result.get("contents").cloned().map(JsonText);
+            }
+        }
+        "prompts/get" => {
+            let got = script.prompts.iter_mut().find(|p| Some(p.name.as_str()) == asked("name"));
+            if let Some(prompt) = got.filter(|prompt| prompt.messages.is_none()) {
+                prompt.messages = result.get("messages").cloned().map(JsonText);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn items<'v>(result: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    result.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn definition(tool: &Value) -> Option<ToolDefinition> {
+    let mut rest: Map<String, Value> = tool.as_object()?.clone();
+    let mut taken = |key: &str| rest.shift_remove(key);
+    let Some(Value::String(name)) = taken("name") else { return None };
+    let input_schema = taken("inputSchema").map(JsonText);
+    let output_schema = taken("outputSchema").map(JsonText);
+    let annotations = taken("annotations").map(JsonText);
+    let mut words = |key: &str| match rest.get(key) {
+        Some(Value::String(_)) => match rest.shift_remove(key) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (title, description) = (words("title"), words("description"));
+    Some(ToolDefinition {
+        name,
+        title,
+        description,
+        input_schema,
+        output_schema,
+        annotations,
+        extra: (!rest.is_empty()).then_some(JsonText(Value::Object(rest))),
+        ..ToolDefinition::default()
+    })
+}

@@ -1,0 +1,140 @@
+//! From reactions to rules: only where the model would not do the same.
+
+use super::walk::{Reaction, held};
+use serde_json::Value;
+use sparring_mock_servers::model::Model;
+use sparring_mock_servers::script::{Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Trigger};
+use sparring_wire::Revision;
+
+/// Reactions that one rule, or one series of rules, is for.
+struct Group<'r> {
+    on: &'r Trigger,
+    incarnation: Option<u32>,
+    key: &'r Value,
+    /// Position of each among the events that fit, from 1, and what was done.
+    turns: Vec<(u32, Vec<Action>)>,
+}
+
+/// The rules that make of the script what was recorded.
+pub(super) fn of(
+    reactions: &[Reaction],
+    script: &ServerScript,
+    revision: Revision,
+    left_out: &mut Vec<String>,
+) -> Vec<Rule> {
+    let model = Model::new(script, revision);
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (at, reaction) in reactions.iter().enumerate() {
+        let fits = |other: &&Reaction| {
+            other.on == reaction.on
+                && other.incarnation == reaction.incarnation
+                && contains(&other.params, &reaction.key)
+        };
+        let before = reactions.iter().take(at).filter(fits).count();
+        let nth = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
+        let actions = actions(reaction, &model, left_out);
+        let same = |group: &&mut Group<'_>| {
+            *group.on == reaction.on
+                && group.incarnation == reaction.incarnation
+                && *group.key == reaction.key
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.turns.push((nth, actions)),
+            None => groups.push(Group {
+                on: &reaction.on,
+                incarnation: reaction.incarnation,
+                key: &reaction.key,
+                turns: vec![(nth, actions)],
+            }),
+        }
+    }
+    // Of rules that fit the first is taken: those that ask for more stand first.
+    groups.sort_by_key(|group| std::cmp::Reverse(size(group.key)));
+    let several = reactions.iter().any(|r| r.incarnation.is_some_and(|n| n > 1));
+    let mut out: Vec<Vec<Rule>> = Vec::new();
+    // From the end, where those stand that ask for less: what they would catch needs a rule even if the model does it.
+    for (at, group) in groups.iter().enumerate().rev() {
+        let caught = groups.iter().skip(at + 1).zip(out.iter().rev()).any(|(other, rules)| {
+            !rules.is_empty()
+                && other.on == group.on
+                && other.incarnation == group.incarnation
+                && contains(group.key, other.key)
+        });
+        out.push(rules(group, several, caught));
+    }
+    out.into_iter().rev().flatten().collect()
+}
+
+/// `needed`: other rules would catch what this group is for.
+fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> {
+    let rule = |nth: Option<u32>, actions: &[Action]| Rule {
+        on: group.on.clone().into(),
+        nth: nth.map(|nth| Nth::These(vec![nth])),
+        incarnation: group.incarnation.filter(|_| several_processes).map(|n| Nth::These(vec![n])),
+        params: Some(Like(group.key.clone())).filter(|key| size(&key.0) > 1),
+        actions: actions.to_vec(),
+        ..Rule::default()
+    };
+    let plain = [Action::Default];
+    let is_plain = |actions: &[Action]| !needed && (actions.is_empty() || actions == plain);
+    let Some((last, earlier)) = group.turns.split_last() else { return Vec::new() };
+    let mut out = Vec::new();
+    // What is not asked for, such as notifications, came once for each; it does not go on for ever.
+    let goes_on = last.1.iter().any(Action::answers);
+    for (position, (nth, actions)) in earlier.iter().enumerate() {
+        let differs = !goes_on || group.turns.iter().skip(position).any(|(_, other)| other != actions);
+        if differs && !(is_plain(actions) && (!goes_on || is_plain(&last.1))) {
+            out.push(rule(Some(*nth), actions));
+        }
+    }
+    if !is_plain(&last.1) {
+        out.push(rule(Some(last.0).filter(|_| !goes_on), &last.1));
+    }
+    out
+}
+
+/// What a rule has to do, the faithful answer as `default` if it is the recorded one.
+fn actions(reaction: &Reaction, model: &Model, left_out: &mut Vec<String>) -> Vec<Action> {
+    let Some(method) = reaction.method() else { return reaction.actions.clone() };
+    let faithful = match model.answer(method, Some(&reaction.params)) {
+        Ok(result) => Action::Respond(JsonText(result)),
+        Err(e) => Action::Error(ErrorAnswer { code: e.code, message: e.message, data: e.data.map(JsonText) }),
+    };
+    let mut out = Vec::new();
+    for action in &reaction.actions {
+        let is_faithful = *action == faithful;
+        match reaction.hold {
+            Some(times) if is_faithful => out.push(held(times)),
+            Some(_) if matches!(action, Action::Respond(_) | Action::Error(_)) => {
+                left_out.push("that some answers waited for the client's".to_owned());
+                out.push(action.clone());
+            }
+            _ if is_faithful => out.push(Action::Default),
+            _ => out.push(action.clone()),
+        }
+    }
+    // The faithful answer comes at the end anyway.
+    if out.last() == Some(&Action::Default) && out.len() > 1 {
+        out.pop();
+    }
+    out
+}
+
+/// How much a pattern asks for.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => 1 + members.values().map(size).sum::<usize>(),
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+/// Whether `given` contains `wanted`, as rules match params: objects as a subset, everything else equal.
+fn contains(given: &Value, wanted: &Value) -> bool {
+    match (given, wanted) {
+        (Value::Object(given), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| given.get(key).is_some_and(|given| contains(given, wanted)))
+        }
+        _ => given == wanted,
+    }
+}
