@@ -34,8 +34,10 @@ fn start(auth: &Value) -> Fixture {
         name: "mock".into(),
         script,
         revision: Revision::V2025_11_25,
+        transport: sparring_wire::Transport::Http,
         seed: 1,
         sink: Arc::new(Nowhere),
+        quiet: false,
         numbers: Arc::default(),
         port: 0,
     })
