@@ -413,6 +413,7 @@ impl ServerCore {
     ) -> Self {
         Self::new(script, revision, Transport::SseLegacy, None, seed, http::HttpState::new(origins, auth))
     }
+
     fn new(
         script: Arc<ServerScript>,
         revision: Revision,

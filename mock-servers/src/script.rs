@@ -28,7 +28,6 @@ pub use model::*;
 pub use process::*;
 pub use reply::*;
 pub use rounds::*;
-pub(crate) use rule::checked;
 pub use rule::*;
 pub use state::*;
 pub use stdio::*;

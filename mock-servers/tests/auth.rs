@@ -34,7 +34,7 @@ fn start(auth: &Value) -> Fixture {
         name: "mock".into(),
         script,
         revision: Revision::V2025_11_25,
-        transport: Transport::Http,
+        transport: sparring_wire::Transport::Http,
         seed: 1,
         sink: Arc::new(Nowhere),
         quiet: false,

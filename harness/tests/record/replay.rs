@@ -171,7 +171,7 @@ async fn an_http_session_is_played_again_word_for_word() {
             name: "server".into(),
             script: script.clone(),
             revision: REVISION,
-            transport: Transport::Http,
+            transport: sparring_wire::Transport::Http,
             seed: 0,
             sink: Arc::new(Deaf),
             quiet: false,

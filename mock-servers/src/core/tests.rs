@@ -246,10 +246,10 @@ fn the_table_lists_each_word() {
         let tests = concat!(
             include_str!("tests.rs"),
             include_str!("tests/rules.rs"),
-            include_str!("tests/stdio_words.rs"),
-            include_str!("tests/over_http.rs"),
             include_str!("tests/stateless.rs"),
-            include_str!("tests/tasks.rs")
+            include_str!("tests/tasks.rs"),
+            include_str!("tests/stdio_words.rs"),
+            include_str!("tests/over_http.rs")
         );
         assert!(tests.contains(&format!("\"{word}\"")), "no test uses {word}");
     }

@@ -144,6 +144,12 @@ pub struct Repeated {
     pub times: u32,
 }
 
+impl FromIterator<(String, String)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(fields: I) -> Self {
+        Self(fields.into_iter().collect())
+    }
+}
+
 impl<'de> Deserialize<'de> for Fields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct FieldsVisitor;

@@ -123,7 +123,7 @@ impl ServerCore {
 
     /// An HTTP date so many seconds from now.
     pub(in crate::core) fn http_date(&self, seconds: u32) -> String {
-        httpdate::fmt_http_date(UNIX_EPOCH + self.http.clock + self.now + Duration::from_secs(seconds.into()))
+        httpdate::fmt_http_date(UNIX_EPOCH + self.epoch + self.now + Duration::from_secs(seconds.into()))
     }
 
     pub(super) fn status(&mut self, exchange: u64, status: &StatusAnswer, fault: bool) {

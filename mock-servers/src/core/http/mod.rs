@@ -25,7 +25,6 @@ use crate::model::RpcError;
 use crate::script::{Action, OtherStream, ServerScript, SseStyle};
 use sparring_wire::sse::SseEvent;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 /// The endpoint's path.
 pub fn endpoint_path(script: &ServerScript) -> &str {
@@ -61,8 +60,6 @@ pub(in crate::core) struct HttpState {
     kept: VecDeque<u64>,
     /// Responses on each connection so far, if the script closes connections after some.
     responses: BTreeMap<u64, u32>,
-    /// The time since 1970 when `now` was zero.
-    clock: Duration,
     /// Messages that wait for a GET stream, by session.
     waiting: BTreeMap<Option<String>, VecDeque<Out>>,
     /// POSTs with requests so far, for `alternate`.
@@ -76,9 +73,9 @@ struct Session {
     /// The how manieth it is.
     number: u64,
     open: bool,
+    peer: Peer,
     /// It is one of HTTP+SSE: the path that its messages are posted to.
     legacy: Option<String>,
-    peer: Peer,
 }
 
 /// One request and its response.
@@ -100,6 +97,11 @@ struct Exchange {
     /// It carries the stream of an earlier exchange on.
     resumed: bool,
     done: bool,
+    /// The `MCP-Protocol-Version` of the request.
+    version: Option<String>,
+    /// It is a request of the stateless revision, and why that does not take it.
+    stateless: bool,
+    refused: Option<RpcError>,
     /// It is a POST of HTTP+SSE, whose answers go out on the session's stream.
     legacy: bool,
     /// The connection, if the script counts what comes on it.
@@ -114,11 +116,6 @@ struct Exchange {
     style: Option<Box<SseStyle>>,
     written: sse::Written,
     shape: Option<Box<wire::Shape>>,
-    /// The `MCP-Protocol-Version` of the request.
-    version: Option<String>,
-    /// It is a request of the stateless revision, and why that does not take it.
-    stateless: bool,
-    refused: Option<RpcError>,
 }
 
 /// An event stream, which may outlive the response that carries it.
@@ -137,10 +134,6 @@ struct Stream {
 impl HttpState {
     pub(in crate::core) fn new(origins: Origins, auth: Option<AuthServer>) -> Self {
         Self { origins, auth, ..Self::default() }
-    }
-
-    pub(in crate::core) const fn set_clock(&mut self, unix: Duration) {
-        self.clock = unix;
     }
 
     /// Whether no exchange is open.
@@ -296,13 +289,8 @@ impl ServerCore {
     fn json_answer(&mut self, exchange: u64, out: Out) {
         let mut headers = json_type();
         let fault = if out.error { None } else { self.name_session(exchange, &mut headers) };
-        self.give(
-            exchange,
-            out.status.unwrap_or(200),
-            headers,
-            out.text,
-            out.fault || fault.unwrap_or_default(),
-        );
+        let status = out.status.unwrap_or(200);
+        self.give(exchange, status, headers, out.text, out.fault || fault.unwrap_or_default());
     }
 
     /// Names the session if it is new, in a response's head; whether there is something wrong with that.

@@ -63,10 +63,10 @@ impl ServerCore {
             ("content-type".to_owned(), "text/event-stream".to_owned()),
             ("cache-control".into(), "no-cache".into()),
         ];
-        let fault = self.name_session(exchange, &mut headers).unwrap_or_default();
-        if self.http.exchanges.get(&exchange).is_some_and(|e| e.stateless) {
+        if self.http.exchanges.get(&exchange).is_some_and(|entry| entry.stateless) {
             headers.push(("x-accel-buffering".into(), "no".into()));
         }
+        let fault = self.name_session(exchange, &mut headers).unwrap_or_default();
         self.response_out(exchange, Response { status: 200, headers, body: None, fault });
     }
 
