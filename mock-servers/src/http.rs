@@ -112,7 +112,8 @@ impl HttpMock {
                 .with_other_origin(&origins.other)
         });
         let hand_out = auth.as_ref().map(|auth| auth.hand_out(Duration::ZERO)).unwrap_or_default();
-        let core = ServerCore::http(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth);
+        let core = ServerCore::http(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth)
+            .with_wall_clock(crate::clock::since_1970());
         let (closing, closing_seen) = watch::channel(false);
         let shared = Arc::new(Shared {
             name: spec.name,

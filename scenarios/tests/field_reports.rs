@@ -108,7 +108,7 @@ impl Client {
                 }
                 Effect::Observe(What::HttpResponse(response)) => {
                     let session = response.headers.iter().find(|(name, _)| name == "mcp-session-id");
-                    self.session = session.map(|(_, id)| id.clone()).or(self.session.take());
+                    self.session = session.map(|(_, id)| id.clone()).or_else(|| self.session.take());
                     let body = response.body.map_or_else(|| "stream".to_owned(), |body| short(&body));
                     seen.push(
                         format!("{} {body}", response.status).trim_end().to_owned()
@@ -253,8 +253,9 @@ fn short(text: &str) -> String {
     {
         names
     } else if let Some(content) = value["result"]["content"].as_array() {
-        let text =
-            |block: &Value| block["text"].as_str().or(block["data"].as_str()).unwrap_or_default().to_owned();
+        let text = |block: &Value| {
+            block["text"].as_str().or_else(|| block["data"].as_str()).unwrap_or_default().to_owned()
+        };
         let texts: Vec<String> = content
             .iter()
             .map(text)

@@ -2,6 +2,7 @@
 
 mod output;
 
+use super::era::Peer;
 use super::{Broken, Effect, Out, Scope, ServerCore, Then, broken};
 use crate::script::{Action, After, Death, Ending, ServerScript, Trigger};
 use output::Output;
@@ -18,6 +19,7 @@ pub(super) const END_TIMER: u64 = u64::MAX;
 #[derive(Debug, Default)]
 pub(super) struct StdioState {
     pub(super) initialized: bool,
+    pub(super) peer: Peer,
     pub(super) output: Output,
     /// Lines are not reported.
     quiet: bool,
@@ -68,7 +70,9 @@ impl ServerCore {
         }
         let message = jsonrpc::inspect_bytes(&line.bytes);
         match &message.envelope {
-            Envelope::Batch(members) if self.revision.has_batching() && !members.is_empty() => {
+            Envelope::Batch(members)
+                if self.revision_of(None, &Scope::default()).has_batching() && !members.is_empty() =>
+            {
                 self.stdio.next_batch += 1;
                 let number = self.stdio.next_batch;
                 // One more than there are members, so that it stays open until all have been dealt with.
@@ -285,5 +289,6 @@ pub(super) fn gather(answers: &[Out]) -> Out {
         fault: answers.iter().any(|a| a.fault),
         answer: true,
         error: false,
+        status: None,
     }
 }

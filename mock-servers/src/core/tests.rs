@@ -9,6 +9,8 @@ use sparring_wire::framing::Lines;
 use sparring_wire::transcript::{Direction, HttpRole};
 
 mod rules;
+mod stateless;
+mod tasks;
 
 const REVISION: Revision = Revision::V2025_11_25;
 
@@ -234,6 +236,8 @@ fn the_table_lists_each_word() {
         let tests = concat!(
             include_str!("tests.rs"),
             include_str!("tests/rules.rs"),
+            include_str!("tests/stateless.rs"),
+            include_str!("tests/tasks.rs"),
             include_str!("tests/stdio_words.rs")
         );
         assert!(tests.contains(&format!("\"{word}\"")), "no test uses {word}");

@@ -1,9 +1,10 @@
 //! Exceptions to the faithful behaviour: what to do.
 
 use super::{
-    Amend, AnswerStyle, ChangeServer, ChangeTool, CutStream, ErrorAnswer, JsonText, ListKind, LogMessage,
-    Mangle, OwnMessage, PromptScript, RawBody, RawBytes, RawMessage, Release, Repeat, RepeatedLine,
-    ResourceScript, SetState, SignalName, Slot, StatusAnswer, ToolScript, Until,
+    Amend, AnswerStyle, AskScript, ChangeServer, ChangeTool, CutStream, ErrorAnswer, JsonText, ListKind,
+    LogMessage, Mangle, OwnMessage, PromptScript, RawBody, RawBytes, RawMessage, Release, Repeat,
+    RepeatedLine, RequestTask, ResourceScript, ResultMember, SetState, SignalName, Slot, StatusAnswer,
+    SubscriptionEnd, TaskMove, TaskScript, ToolScript, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,25 @@ pub enum Action {
     Announce(ListKind),
     /// Send `notifications/resources/updated` for this URI, if the client has subscribed to it.
     ResourceUpdated(String),
+
+    // ---- rounds and tasks ----
+    /// Ask the client for input; when it has come, the next action follows. A request that brings a `requestState`
+    /// of a later `input_required` in the same rule has passed the earlier ones. *Answers* (in 2026-07-28).
+    InputRequired(AskScript),
+    /// Run the request at hand as a task and answer with it, whatever the tool says. A fault where the revision or
+    /// the client knows no tasks. *Answers.*
+    RunAsTask(TaskScript),
+    /// Ask the client for something as a task of its own (2025-11-25), ask after it and fetch its result; the next
+    /// action follows when that has come. In earlier revisions it is a plain request, in 2026-07-28 a fault that
+    /// nobody waits for.
+    RequestTask(RequestTask),
+    /// Move all tasks that have not ended. Those who listen are told.
+    MoveTasks(TaskMove),
+    /// End the client's subscriptions (2026-07-28; ignored before). Until then they stay open.
+    EndSubscriptions(SubscriptionEnd),
+    /// Leave these members out of the answer to the request at hand (2026-07-28; ignored before). Does not answer by
+    /// itself.
+    LeaveOut(Vec<ResultMember>),
 
     // ---- stdio: what is written ----
     /// Write this line to stdout, as it is.
@@ -181,6 +201,11 @@ impl Action {
             Self::Amend(amend) => amend.set.iter_mut().chain(amend.put.values_mut()).for_each(json),
             Self::Notify(own) | Self::Request(own) => own.params.iter_mut().chain(&mut own.id).for_each(json),
             Self::Log(log) => json(&mut log.data),
+            Self::InputRequired(ask) => {
+                ask.requests.values_mut().filter_map(|asked| asked.params.as_mut()).for_each(json);
+                ask.state.iter_mut().for_each(|state| see(Slot::Text(state)));
+            }
+            Self::RequestTask(errand) => errand.params.iter_mut().for_each(json),
             Self::Raw(raw) => see(Slot::Text(&mut raw.0.text)),
             // Its actions are rendered when their turn comes.
             Self::Repeat(_) => {}
@@ -214,6 +239,8 @@ impl Action {
                 | Self::HoldUntil(_)
                 | Self::Mangle(_)
                 | Self::Duplicate
+                | Self::InputRequired(_)
+                | Self::RunAsTask(_)
                 | Self::Status(_)
                 | Self::CutStream(_)
                 | Self::Reset

@@ -473,7 +473,7 @@ impl Trigger {
 }
 
 /// The methods that a client may send in any revision; what a rule may react to.
-pub const CLIENT_METHODS: [&str; 25] = [
+pub const CLIENT_METHODS: [&str; 26] = [
     "initialize",
     "ping",
     "tools/list",
@@ -491,6 +491,7 @@ pub const CLIENT_METHODS: [&str; 25] = [
     "tasks/result",
     "tasks/list",
     "tasks/cancel",
+    "tasks/update",
     "server/discover",
     "subscriptions/listen",
     "notifications/initialized",

@@ -81,7 +81,8 @@ impl Shell {
     ) -> io::Result<Arc<Self>> {
         let descendants = setting.script.process.all_descendants().collect();
         let mut core =
-            ServerCore::stdio(Arc::new(setting.script), setting.revision, setting.incarnation, setting.seed);
+            ServerCore::stdio(Arc::new(setting.script), setting.revision, setting.incarnation, setting.seed)
+                .with_wall_clock(crate::clock::since_1970());
         if setting.quiet {
             core.be_quiet();
         }

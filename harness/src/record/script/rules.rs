@@ -1,8 +1,8 @@
 //! From reactions to rules: only where the model would not do the same.
 
 use super::walk::{Reaction, held};
-use serde_json::Value;
-use sparring_mock_servers::model::Model;
+use serde_json::{Map, Value};
+use sparring_mock_servers::model::{Model, Reply};
 use sparring_mock_servers::script::{Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Trigger};
 use sparring_wire::Revision;
 
@@ -96,8 +96,11 @@ fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> 
 /// What a rule has to do, the faithful answer as `default` if it is the recorded one.
 fn actions(reaction: &Reaction, model: &Model, left_out: &mut Vec<String>) -> Vec<Action> {
     let Some(method) = reaction.method() else { return reaction.actions.clone() };
-    let faithful = match model.answer(method, Some(&reaction.params)) {
-        Ok(result) => Action::Respond(JsonText(result)),
+    let revision = model.speaks().last().copied().unwrap_or(Revision::LATEST_HANDSHAKE);
+    let faithful = match model.answer(revision, method, Some(&reaction.params), &Map::new()) {
+        Ok(Reply::Result(result)) => Action::Respond(JsonText(result)),
+        // What was recorded asked for nothing that the model would.
+        Ok(Reply::Ask(_)) => return reaction.actions.clone(),
         Err(e) => Action::Error(ErrorAnswer { code: e.code, message: e.message, data: e.data.map(JsonText) }),
     };
     let mut out = Vec::new();
