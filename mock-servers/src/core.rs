@@ -458,7 +458,6 @@ impl ServerCore {
     #[must_use]
     pub const fn with_wall_clock(mut self, since_1970: Duration) -> Self {
         self.epoch = since_1970;
-        self.http.set_clock(since_1970);
         self
     }
 

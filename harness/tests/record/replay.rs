@@ -14,7 +14,7 @@ use sparring_mock_servers::sink::Sink;
 use sparring_mock_servers::stdio::{StdioMock, StdioSpec};
 use sparring_scenarios::op::{self, Op};
 use sparring_wire::transcript::{Event, Outcome, What};
-use sparring_wire::{Revision, Transport};
+use sparring_wire::Revision;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
