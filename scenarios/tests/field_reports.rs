@@ -86,7 +86,9 @@ impl Client {
             ServerCore::stdio(script, revision, incarnation, 1)
         } else {
             let origins = Origins { own: "http://own".into(), other: "http://other".into() };
-            ServerCore::http(script, revision, 1, origins, None)
+            let make =
+                if transport == Transport::SseLegacy { ServerCore::sse_legacy } else { ServerCore::http };
+            make(script, revision, 1, origins, None)
         };
         Self {
             core,
@@ -345,6 +347,32 @@ fn the_scripts_do_without_sessions_what_they_say() {
     ] {
         talk(name, transport, Revision::V2026_07_28, 1, lines);
     }
+}
+
+#[test]
+fn the_scripts_do_over_the_old_transport_what_they_say() {
+    for (name, said) in [
+        ("FR-039a-endpoint-absolute-path", "/msg?s="),
+        ("FR-039b-endpoint-relative-path", "msg?s="),
+        ("FR-039c-endpoint-query-only", "?s="),
+        ("FR-039d-endpoint-whole-url", "http://own/msg?s="),
+    ] {
+        let lines = format!("at /a/b/sse =>\nget => 200 stream ; {said}…");
+        talk(name, Transport::SseLegacy, Revision::V2024_11_05, 1, &lines);
+        let mut client = Client::new(name, Transport::SseLegacy, Revision::V2024_11_05, 1);
+        client.target = "/a/b/sse".to_owned();
+        let endpoint = client.say("get").pop().unwrap();
+        let reference = endpoint.strip_prefix("http://own").unwrap_or(&endpoint);
+        client.target = match reference.as_bytes().first() {
+            Some(b'/') => reference.to_owned(),
+            Some(b'?') => format!("/a/b/sse{reference}"),
+            _ => format!("/a/b/{reference}"),
+        };
+        let seen = client.say("init");
+        assert!(seen.iter().any(|line| line.ends_with("hello 2024-11-05")), "{name}: {seen:?}");
+    }
+    let lines = "at /sse =>\nget => 200 stream ; /messages?…";
+    talk("FR-065c-slow-server-silent-stream", Transport::SseLegacy, Revision::V2024_11_05, 1, lines);
 }
 
 #[test]
