@@ -1,8 +1,8 @@
 //! How an HTTP endpoint behaves, and HTTP answers of all kinds.
 
-use super::StatusAnswer;
+use super::{StatusAnswer, template};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// How an HTTP endpoint behaves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -64,12 +64,21 @@ pub struct LegacySse {
     /// What the `endpoint` event says; `/messages?session={{session}}` by default. `{{session}}` stands for the
     /// session's id, percent-encoded, `{{origin}}` for this server's origin, `{{other}}` for a foreign one. Without
     /// `{{session}}` messages belong to the stream opened last.
+    #[serde(deserialize_with = "endpoint")]
     pub endpoint: Option<String>,
     /// What a POST to the endpoint is answered with when its message is taken; 202 without a body by default.
     pub accepted: Option<StatusAnswer>,
     /// What a POST to the stream's own URL is answered with. By default 405, or if that URL is the Streamable HTTP
     /// endpoint's too, what that has to say.
     pub refuse: Option<StatusAnswer>,
+}
+
+/// Reads what the `endpoint` event says; placeholders that there are not are errors.
+fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    template::only(text.as_deref().unwrap_or_default(), &["session", "origin", "other"])
+        .map_err(de::Error::custom)?;
+    Ok(text)
 }
 
 /// How an event stream is written. All of it is valid unless it says otherwise.

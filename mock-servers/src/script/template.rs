@@ -176,6 +176,21 @@ fn placeholder(text: &str) -> Result<Piece<'_>, String> {
     Ok(Piece::Put { name, json })
 }
 
+/// Whether a text that is no template of an action has only these placeholders.
+///
+/// # Errors
+/// The first that there is not.
+pub(crate) fn only(text: &str, names: &[&str]) -> Result<(), String> {
+    for rest in text.split("{{").skip(1) {
+        let name = rest.split_once("}}").map(|(name, _)| name);
+        if !name.is_some_and(|name| names.contains(&name)) {
+            let name = name.unwrap_or(rest);
+            return Err(format!("`{{{{{name}}}}}` is no placeholder; there are {}", names.join(", ")));
+        }
+    }
+    Ok(())
+}
+
 /// What is wrong with the placeholders in a slot.
 ///
 /// # Errors
@@ -226,6 +241,21 @@ mod tests {
         ] {
             assert!(pieces(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn texts_that_are_no_actions_have_names_of_their_own() {
+        assert_eq!(only("/m?s={{a}}&{b}", &["a"]), Ok(()));
+        for wrong in ["{{b}}", "{{a", "{{a}}{{ a}}"] {
+            assert!(only(wrong, &["a"]).is_err(), "{wrong}");
+        }
+        let script = |endpoint: &str| {
+            serde_json::from_value::<crate::script::ServerScript>(
+                serde_json::json!({"http": {"legacy_sse": {"endpoint": endpoint}}}),
+            )
+        };
+        assert!(script("{{origin}}/m?s={{session}}").is_ok());
+        assert!(script("m?s={{sessions}}").is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Answers that are other than they should be, in any single thing.
 
-use crate::script::JsonText;
+use crate::script::{JsonText, template};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeMap;
@@ -128,15 +128,7 @@ pub(super) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     let changes = Vec::<AnswerChange>::deserialize(deserializer)?;
     for change in &changes {
         let text = serde_json::to_string(change).map_err(de::Error::custom)?;
-        for rest in text.split("{{").skip(1) {
-            let name = rest.split_once("}}").map_or(rest, |(name, _)| name);
-            if !NAMES.contains(&name) {
-                return Err(de::Error::custom(format!(
-                    "`{{{{{name}}}}}` is no placeholder; there are {}",
-                    NAMES.join(", ")
-                )));
-            }
-        }
+        template::only(&text, &NAMES).map_err(de::Error::custom)?;
     }
     Ok(changes)
 }
