@@ -49,7 +49,7 @@ pub(super) fn of(view: &View<'_>, reactions: &[Reaction]) -> ServerScript {
                     {
                         let arguments = prompt.get("arguments").cloned().map(JsonText);
                         let description = text(prompt, "description");
-                        script.prompts.push(PromptScript { name, description, arguments, messages: None });
+                        script.prompts.push(PromptScript { name, description, arguments, ..PromptScript::default() });
                     }
                 }
             }
