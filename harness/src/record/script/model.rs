@@ -49,7 +49,12 @@ pub(super) fn of(view: &View<'_>, reactions: &[Reaction]) -> ServerScript {
                     {
                         let arguments = prompt.get("arguments").cloned().map(JsonText);
                         let description = text(prompt, "description");
-                        script.prompts.push(PromptScript { name, description, arguments, ..PromptScript::default() });
+                        script.prompts.push(PromptScript {
+                            name,
+                            description,
+                            arguments,
+                            ..PromptScript::default()
+                        });
                     }
                 }
             }
