@@ -13,8 +13,8 @@ use sparring_mock_servers::script::{JsonText, ServerScript};
 use sparring_mock_servers::sink::Sink;
 use sparring_mock_servers::stdio::{StdioMock, StdioSpec};
 use sparring_scenarios::op::{self, Op};
-use sparring_wire::Revision;
 use sparring_wire::transcript::{Event, Outcome, What};
+use sparring_wire::Revision;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -171,8 +171,10 @@ async fn an_http_session_is_played_again_word_for_word() {
             name: "server".into(),
             script: script.clone(),
             revision: REVISION,
+            transport: sparring_wire::Transport::Http,
             seed: 0,
             sink: Arc::new(Deaf),
+            quiet: false,
             numbers: Arc::default(),
             port: 0,
         })

@@ -254,7 +254,7 @@ impl JsonSchema for Order {
 }
 
 /// Reads actions; placeholders that there are not, holds that nothing ends, and repetitions without measure are errors.
-pub(super) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
+pub(crate) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
     struct Checked(Action);
     impl<'de> Deserialize<'de> for Checked {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -17,6 +17,7 @@
 //! | `{{round}}` | the round of the innermost `repeat`, from 1; 0 outside |
 //! | `{{own_id}}` | the id of the server's last request of its own |
 //! | `{{process}}` | which process of the server it is, from 1 (stdio) |
+//! | `{{date}}`, `{{date N}}` | the time as an HTTP date, now or N seconds later (HTTP) |
 //! | `{{revision}}`, `{{seed}}` | the case's revision and seed |
 //! | `{{fill N}}`, `{{base64 N}}` | text of N letters; N bytes as base64 (at most 64 MiB) |
 //! | `{{open}}` | `{{` |
@@ -80,6 +81,8 @@ pub enum Name<'a> {
     Revision,
     /// The seed.
     Seed,
+    /// An HTTP date, so many seconds from now.
+    Date(u32),
     /// Text of so many letters.
     Fill(usize),
     /// So many bytes as base64.
@@ -159,8 +162,10 @@ fn placeholder(text: &str) -> Result<Piece<'_>, String> {
             "process" => Name::Process,
             "revision" => Name::Revision,
             "seed" => Name::Seed,
+            "date" => Name::Date(0),
             "open" => Name::Open,
             _ => match head.split_once(' ') {
+                Some(("date", n)) => Name::Date(n.parse().map_err(|_| unknown())?),
                 Some(("fill", n)) => Name::Fill(size(n)?),
                 Some(("base64", n)) => Name::Base64(size(n)?),
                 _ => return Err(unknown()),
