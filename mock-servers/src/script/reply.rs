@@ -274,9 +274,9 @@ impl JsonSchema for StatusAnswer {
             "anyOf": [code, {
                 "type": "object",
                 "properties": {
-                    "code": code,
-                    "headers": headers,
-                    "body": {"type": "string"},
+                    "code": {"type": "integer", "minimum": 100, "maximum": 999, "description": "The status code."},
+                    "headers": {"allOf": [headers], "description": "Further header fields."},
+                    "body": {"type": "string", "description": "The body; none by default."},
                 },
                 "required": ["code"],
                 "additionalProperties": false,
