@@ -56,12 +56,7 @@ pub(super) fn of(view: &View<'_>, reactions: &[Reaction]) -> ServerScript {
             _ => {}
         }
     }
-    // First those that can't be given but by the model: their answer waits for the client's.
-    for held in [true, false] {
-        for reaction in reactions.iter().filter(|r| r.hold.is_some() == held) {
-            contents(reaction, &mut script);
-        }
-    }
+    reactions.iter().for_each(|reaction| contents(reaction, &mut script));
     // The handshake names it whatever revision the script is played in.
     script.version = view.conversations().iter().find_map(|c| c.version.clone());
     script
@@ -80,13 +75,6 @@ fn contents(reaction: &Reaction, script: &mut ServerScript) {
     let asked = |name: &str| reaction.params.get(name).and_then(Value::as_str);
     match method {
         "tools/call" => {
-            // No list shows it, but its answer has to be the model's own.
-            if let Some(name) = asked("name").filter(|_| reaction.hold.is_some())
-                && script.tools.iter().all(|tool| tool_name(tool) != name)
-            {
-                let tool = ToolDefinition { name: name.to_owned(), ..ToolDefinition::default() };
-                script.tools.push(ToolScript::Custom(Box::new(tool)));
-            }
             let called = script.tools.iter_mut().find_map(|tool| match tool {
                 ToolScript::Custom(tool) if Some(tool.name.as_str()) == asked("name") => Some(tool),
                 _ => None,
