@@ -8,6 +8,7 @@ use crate::session::{Options, Session};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sparring_reports::model::{CaseReport, Conclusion};
 use sparring_reports::terminal::{self, TerminalOptions};
+use sparring_scenarios::code::Severity;
 use sparring_scenarios::profile::Profile;
 use sparring_scenarios::{lint, load};
 use std::path::PathBuf;
@@ -93,7 +94,8 @@ fn prepare(driver: Arc<dyn Driver>, settings: &Settings) -> Result<Vec<Trial>, S
     let mut loaded = load::embedded().map_err(render)?;
     if let Some(folder) = &settings.scenarios {
         loaded.extend(load::load(folder).map_err(render)?);
-        let wrong = lint::lint(&loaded);
+        let mut wrong = lint::lint(&loaded);
+        wrong.retain(|d| d.severity == Severity::Error);
         if !wrong.is_empty() {
             return Err(render(wrong));
         }

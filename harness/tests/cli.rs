@@ -345,6 +345,50 @@ fn the_schema_is_json() {
     assert_eq!(status, 0);
     let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(schema["properties"]["cases"].is_object(), "{schema}");
+    for kind in ["scenario", "script", "profile", "requirement", "transcript"] {
+        let (status, text, _) = run(&["schema", kind]);
+        assert_eq!(status, 0, "{kind}");
+        let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(schema["$id"].as_str().unwrap().contains(kind), "{kind}");
+    }
+}
+
+#[test]
+fn lint_reads_scripts_warns_and_speaks_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script.yaml");
+    let path = file.display().to_string();
+    std::fs::write(
+        &file,
+        "rules:\n  - { on: ping, do: [ drop ] }\n  - { on: ping, nth: 2, do: [ default ] }\n",
+    )
+    .unwrap();
+    let (status, stdout, stderr) = run(&["lint", &path]);
+    assert_eq!(status, 0, "a warning is no error: {stderr}");
+    assert!(stdout.contains("1 warning") && stderr.contains("warning[shadowed-rule]"), "{stdout}{stderr}");
+
+    std::fs::write(&file, "rules:\n  - on: ping\n    do: [ { respond: '{\"a\": nope}' } ]\n").unwrap();
+    let (status, stdout, _) = run(&["lint", "--format", "json", &path]);
+    assert_eq!(status, code(exit_code::USAGE));
+    let said: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(said["format_version"], 1);
+    let wrong = &said["diagnostics"][0];
+    assert_eq!((&wrong["code"], &wrong["severity"]), (&"json".into(), &"error".into()), "{said}");
+    assert_eq!((&wrong["line"], &wrong["column"]), (&3.into(), &30.into()), "{said}");
+}
+
+#[test]
+fn the_examples_of_the_manual_are_clean_and_pass() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/scenarios");
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/scripts");
+    let (status, stdout, stderr) = run(&["lint", folder, scripts]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains("nothing to complain of"), "{stdout}{stderr}");
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().display().to_string();
+    let (status, stdout, stderr) =
+        run(&["run", "--scenarios", folder, "--scenario", "my.*", "--allow-unsupported", "--out", &out]);
+    assert_eq!(status, 0, "{stdout}{stderr}");
 }
 
 #[cfg(unix)]

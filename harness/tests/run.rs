@@ -77,6 +77,7 @@ const TESTS: &[(&str, fn())] = &[
     ("the_reference_client_logs_in", the_reference_client_logs_in),
     ("the_reference_client_restarts_a_server", the_reference_client_restarts_a_server),
     ("the_reference_client_can_be_changed", the_reference_client_can_be_changed),
+    ("the_same_seed_makes_the_same_conversation", the_same_seed_makes_the_same_conversation),
     ("a_server_that_is_left_behind_is_ended", a_server_that_is_left_behind_is_ended),
     ("waiting_for_a_message_of_the_protocol", waiting_for_a_message_of_the_protocol),
     ("a_harness_that_is_killed_leaves_no_process", a_harness_that_is_killed_leaves_no_process),
@@ -807,6 +808,104 @@ fn the_reference_client_can_be_changed() {
         Builtin::new().with(Arc::new(|setup: &mut ClientSetup| setup.settings.name = "another".to_owned()));
     let run = builtin(&changed, Transport::Stdio, r#"{"tools": ["echo"]}"#, USE);
     assert!(has(&run, |what| matches!(what, What::Line(line) if line.text.contains("\"another\""))));
+}
+
+/// What is left of an observation when times, ports, processes, paths and what hangs on them are taken away.
+fn timeless(what: &What) -> String {
+    fn strip(value: &mut Value) {
+        const OTHERWISE: [&str; 9] =
+            ["pid", "parent", "process_group", "session", "argv", "env", "cwd", "took_us", "connection"];
+        match value {
+            Value::Object(members) => {
+                members.retain(|key, _| !OTHERWISE.contains(&key.as_str()));
+                members.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::String(text) => {
+                let mut parts = text.split("127.0.0.1:");
+                let mut out = parts.next().unwrap_or_default().to_owned();
+                for part in parts {
+                    out.push_str("127.0.0.1:");
+                    out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+                }
+                *text = out;
+            }
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(what).expect("an observation is JSON");
+    strip(&mut value);
+    value.to_string()
+}
+
+/// A transcript as rows of what one party saw in one place: each step, each process of a server, each HTTP exchange.
+/// Between the rows the order is a matter of time. Exchanges are told apart by their requests, since their numbers are
+/// given out as they come.
+fn rows(run: &CaseRun) -> Vec<Vec<String>> {
+    let mut rows: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
+    for event in &run.transcript {
+        let mut value = serde_json::to_value(&event.what).expect("an observation is JSON");
+        let exchange = value.get("exchange").map(Value::to_string).unwrap_or_default();
+        // Over HTTP a rule may fire for any of the exchanges that are open.
+        let rule = matches!(event.what, What::RuleFired { .. } | What::ModelChanged { .. });
+        if let Some(members) = value.as_object_mut() {
+            members.remove("exchange");
+        }
+        // Steps may overlap, and what a driver reports by itself comes in between.
+        let (step, name) = (value.get("step"), value.get("name"));
+        let row = format!("{:?} {:?} {exchange} {rule} {step:?} {name:?}", event.server, event.incarnation);
+        let text = timeless(&event.what).replace(&format!("\"exchange\":{exchange}"), "");
+        rows.entry(row).or_default().push(text);
+    }
+    // The client opens its GET stream beside the rest, and logs what becomes of it: when, and whether before it closes,
+    // is a matter of time as well.
+    let aside = |row: &Vec<String>| {
+        row.first()
+            .is_some_and(|first| first.contains("\"name\":\"log\"") || first.contains("\"method\":\"GET\""))
+    };
+    let mut rows: Vec<Vec<String>> = rows.into_values().filter(|row| !aside(row)).collect();
+    rows.sort();
+    rows
+}
+
+fn the_same_seed_makes_the_same_conversation() {
+    const SCENARIOS: [(&str, Transport); 12] = [
+        ("lifecycle.plain", Transport::Stdio),
+        ("messages.out-of-order", Transport::Stdio),
+        ("messages.odd-errors", Transport::Stdio),
+        ("progress.reported", Transport::Stdio),
+        ("stdio.split-writes", Transport::Stdio),
+        ("tools.pagination-opaque", Transport::Stdio),
+        ("restart.crash-during-call", Transport::Stdio),
+        ("sampling.answered", Transport::Http),
+        ("http.answers-alternate", Transport::Http),
+        ("http.sse-in-pieces", Transport::Http),
+        ("http.session.lost-is-reopened", Transport::Http),
+        ("tools.blob-result", Transport::Http),
+    ];
+    let all = sparring_scenarios::load::embedded().unwrap_or_else(|_| panic!("the scenarios can be read"));
+    for (id, transport) in SCENARIOS {
+        let loaded =
+            all.iter().find(|l| l.scenario.scenario == id).unwrap_or_else(|| panic!("there is no {id}"));
+        let case = Case::new(loaded.scenario.clone(), Revision::V2025_11_25, transport);
+        let run = || {
+            let (driver, place) = (Builtin::new(), Place::new());
+            block(async {
+                let hello = driver.hello().await.expect("a hello");
+                case::run(&case, &driver, &hello, &place.settings(), &Stop::default()).await
+            })
+        };
+        let first = rows(&run());
+        assert!(first.len() > 1 && first.iter().map(Vec::len).sum::<usize>() > 10, "{id}: {first:#?}");
+        similar(id, &first, &rows(&run()));
+    }
+}
+
+fn similar(id: &str, first: &[Vec<String>], second: &[Vec<String>]) {
+    for row in first {
+        assert!(second.contains(row), "{id}: seen once only: {row:#?}\nthe other run: {second:#?}");
+    }
+    assert_eq!(first.len(), second.len(), "{id}");
 }
 
 fn a_server_that_is_left_behind_is_ended() {

@@ -215,7 +215,7 @@ const MCP: [(&str, &str); 3] = [
     ("mcp-protocol-version", "2025-11-25"),
 ];
 
-fn mcp<'a>(session: &'a str) -> Vec<(&'a str, &'a str)> {
+fn mcp(session: &str) -> Vec<(&str, &str)> {
     let mut headers = MCP.to_vec();
     if !session.is_empty() {
         headers.push(("mcp-session-id", session));
@@ -257,6 +257,14 @@ impl Files {
 fn events(path: &Path) -> Vec<Event> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The events of a transcript that was finished, without its end.
+fn whole(path: &Path) -> Vec<Event> {
+    let mut events = events(path);
+    assert!((1..).zip(&events).all(|(n, event)| event.n == n));
+    assert_eq!(events.pop().map(|event| event.what), Some(What::End));
+    events
 }
 
 /// `sparring judge` has something to say of the transcript, and nothing against it.
@@ -359,9 +367,8 @@ fn each_way_to_stop_ends_with_0_and_a_whole_transcript() {
         assert!(answer.body.contains("hi"), "{}", answer.body);
         stop(&mut mock);
         assert_eq!(mock.code(), 0, "stop {number}");
-        let events = events(&files.path("t.jsonl"));
+        let events = whole(&files.path("t.jsonl"));
         assert_eq!(events.len(), 6, "three exchanges: {events:?}");
-        assert!((1..).zip(&events).all(|(n, event)| event.n == n));
         judge(&files.path("t.jsonl"));
     }
 }
@@ -513,7 +520,7 @@ fn what_is_asked_wrongly_is_told_with_its_place_and_help() {
         ("/actions", "notify: { method: x }", 400, "yaml", "a list of actions"),
         ("/actions", "[]", 400, "value", "nothing to do"),
         ("/actions", "[ { status: 404 }", 400, "yaml", ""),
-        ("/actions", "[ { notify: { method: x, params: '{' } } ]", 400, "value", "not JSON"),
+        ("/actions", "[ { notify: { method: x, params: '{' } } ]", 400, "json", "not JSON"),
         ("/actions?sesion=x", "[ reset ]", 400, "query", "sesion"),
         ("/actions?exchange=one", "[ reset ]", 400, "query", "exchange"),
         ("/actions?incarnation=1", "[ reset ]", 400, "query", "stdio"),
@@ -661,7 +668,7 @@ fn the_process_itself_is_the_server_and_ends_with_its_stdin() {
     );
     mock.stdin = None;
     assert_eq!(mock.code(), 0);
-    let events = events(&files.path("t.jsonl"));
+    let events = whole(&files.path("t.jsonl"));
     let last: Vec<_> = events.iter().rev().take(2).map(|event| &event.what).collect();
     assert!(matches!(last[..], [What::ProcessExiting { code: Some(0), .. }, What::StdinClosed]), "{last:?}");
     assert!(events.iter().all(|event| event.incarnation == Some(1)));
@@ -676,7 +683,7 @@ fn the_process_itself_takes_signals_as_a_server_does() {
         let mut mock = Mock::own(&["--transcript", &files.name("t.jsonl")]);
         mock.signal(signal);
         assert_eq!(mock.code(), code);
-        let events = events(&files.path("t.jsonl"));
+        let events = whole(&files.path("t.jsonl"));
         assert!(
             matches!(&events.last().unwrap().what, What::ProcessExiting { code: Some(c), .. } if *c == code)
         );
@@ -712,12 +719,13 @@ fn the_process_itself_is_steered_and_dies_when_told_to() {
     let (status, answer) = mock.post("/actions", "[ { exit: 3 } ]");
     assert_eq!((status, &answer["ended"]), (200, &json!(true)), "answered before it is gone: {answer}");
     assert_eq!(mock.code(), 3);
-    let events = events(&files.path("t.jsonl"));
+    let events = whole(&files.path("t.jsonl"));
     assert!(matches!(&events.last().unwrap().what, What::ProcessExiting { code: Some(3), .. }));
 
     let mut mock = Mock::own(&["--transcript", &files.name("t.jsonl")]);
     assert_eq!(mock.post("/actions", "[ { die: SIGKILL } ]").0, 200);
     assert_eq!(mock.code(), -1, "by a signal");
+    whole(&files.path("t.jsonl"));
 }
 
 #[test]
@@ -832,9 +840,8 @@ fn a_broker_counts_restarts_and_steers_each_process() {
     assert_eq!(gone["matched"], true, "{gone}");
     mock.stdin = None;
     assert_eq!(mock.code(), 0);
-    let events = events(&files.path("t.jsonl"));
+    let events = whole(&files.path("t.jsonl"));
     assert!(events.is_sorted_by_key(|event| event.at_us));
-    assert!((1..).zip(&events).all(|(n, event)| event.n == n));
     let of = |n| events.iter().filter(|event| event.incarnation == Some(n)).count();
     assert!(of(1) > 0 && of(2) > 0 && of(3) > 0 && of(4) == 0);
 }

@@ -25,8 +25,13 @@
 //! | `notify`, `request`, `progress`, `log`, `batch`, `raw` | both | on the stream of the request at hand; without one (or with `on_get_stream`) on the GET stream, kept until one is opened |
 //! | `set_state`, `count` | both | remembered for later events |
 //! | `add_tool`, `remove_tool`, `change_tool`, `add_resource`, `remove_resource`, `add_template`, `remove_template`, `add_prompt`, `remove_prompt`, `change_server` | both | the model changes, silently |
-//! | `announce`, `resource_updated` | both | list_changed and updated, on the GET stream if the endpoint offers one, else on that of the request at hand |
-//! | `stdout`, `stderr_bytes`, `split_every`, `merge_next`, `crlf`, `byte_order_mark`, `invalid_utf8`, `close_stdout`, `exit`, `die`, `stop_reading` | stdio | ignored over HTTP |
+//! | `announce`, `resource_updated` | both | list_changed and updated: to subscriptions in 2026-07-28; before on the GET stream if the endpoint offers one, else on that of the request at hand |
+//! | `input_required`, `run_as_task` | both | the answer to the request at hand, or (before 2026-07-28) questions before it |
+//! | `request_task` | both | as `request`, and waits for what comes of it |
+//! | `move_tasks`, `end_subscriptions`, `leave_out` | both | told where the word says |
+//! | `stdout`, `stdout_bytes`, `repeat_stdout`, `stderr`, `stderr_bytes` | stdio | written at once, whatever else is going on; ignored over HTTP |
+//! | `split_every`, `split_at`, `split_characters`, `cut_at`, `write_rest`, `merge_next`, `crlf`, `cr_only`, `no_newline`, `blank_lines`, `pretty`, `ascii_only`, `pad_to`, `byte_order_mark`, `invalid_utf8` | stdio | how the next message is written; ignored over HTTP |
+//! | `close_stdout`, `close_stderr`, `close_stdin`, `stop_reading`, `stop_reading_after`, `resume_reading`, `exit`, `die` | stdio | ignored over HTTP |
 //! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body` | HTTP | ignored over stdio, except that `stall` is `drop` there |
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, `message`, `request`, `notification`, `unknown`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
 //!
@@ -35,20 +40,26 @@
 mod act;
 mod change;
 mod control;
+pub(crate) mod era;
+mod errand;
+mod headers;
 mod hold;
 mod http;
+mod jobs;
+mod listen;
 mod mangle;
 mod message;
 mod render;
+mod rounds;
 mod rules;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
 use crate::auth::{Answer, AuthServer};
-use crate::model::{Model, RpcError};
-use crate::script::{Action, ServerScript, Trigger};
-use serde_json::{Value, json};
+use crate::model::{Model, Reply, RpcError};
+use crate::script::{Action, ResultMember, ServerScript, Trigger};
+use serde_json::{Map, Value, json};
 use sparring_wire::framing::Line;
 use sparring_wire::jsonrpc::{self, Envelope, Fault, Id, Inspected, codes};
 use sparring_wire::transcript::{HttpRequest, What};
@@ -98,20 +109,29 @@ pub enum Effect {
         /// The time from now.
         after: Duration,
     },
-    /// Start reading stdin.
+    /// Start reading stdin, again if it was stopped.
     StartReading,
-    /// Stop reading stdin, for good.
-    StopReading,
+    /// Stop reading stdin when so many more bytes were fed in, counted from behind the last line that was.
+    StopReading {
+        /// How many; 0 is at once.
+        after: u64,
+    },
+    /// Close stdin.
+    CloseStdin,
     /// Write these bytes to stdout in one write.
     Write(Vec<u8>),
     /// Do nothing for this time, so that the reader gets what was written before what comes next.
     Pause(Duration),
     /// Write this many bytes of text lines to stderr, and wait until that is done.
     Stderr(u64),
+    /// Write this text to stderr, and wait until that is done.
+    StderrText(String),
     /// Close stdout.
     CloseStdout,
-    /// Start the grandchild.
-    StartGrandchild,
+    /// Close stderr.
+    CloseStderr,
+    /// Start the descendant at this place in the list of all, from 0.
+    StartDescendant(usize),
     /// End the process with this code. Nothing follows.
     Exit(i32),
     /// End the process by this signal. Nothing follows.
@@ -178,6 +198,14 @@ pub struct ServerCore {
     /// Our own requests that are unanswered, the oldest first.
     own_requests: VecDeque<OwnRequest>,
     next_own_request: u64,
+    /// Tasks of the protocol.
+    jobs: BTreeMap<String, jobs::Job>,
+    jobs_made: u64,
+    listens: Vec<listen::Subscription>,
+    /// What a request brought about, to be sent before its answer.
+    notices: Vec<Out>,
+    /// The time since 1970 at the moment that `now` counts from.
+    epoch: Duration,
     /// What the client has told by messages: the params of `initialize`, the log level, subscriptions.
     told: message::Told,
     /// The HTTP request that is being dealt with.
@@ -198,6 +226,29 @@ struct Pending {
     params: Option<Value>,
     /// It came before `initialize`.
     premature: bool,
+    /// What it is spoken in.
+    revision: Revision,
+    /// Why the revision does not take it.
+    refused: Option<RpcError>,
+    /// The client's answers to what was asked by requests of our own; `None` if nothing was.
+    inputs: Option<Map<String, Value>>,
+    /// Members that its result is not to have.
+    leave_out: Vec<ResultMember>,
+}
+
+impl Pending {
+    const fn new(id: Id, method: String, params: Option<Value>, revision: Revision) -> Self {
+        Self {
+            id,
+            method,
+            params,
+            premature: false,
+            revision,
+            refused: None,
+            inputs: None,
+            leave_out: Vec::new(),
+        }
+    }
 }
 
 /// A request of our own that is unanswered.
@@ -278,6 +329,10 @@ enum Then {
 enum Wait {
     Timer(Duration),
     Until(Box<hold::Hold>),
+    /// The client's answer to a request of ours that has to do with a task of the client's.
+    Errand(errand::Errand),
+    /// The client's answers to these requests of ours, each of which is known by a key.
+    Inputs(BTreeMap<Id, String>),
 }
 
 /// A message of ours, ready to go out.
@@ -289,15 +344,18 @@ struct Out {
     answer: bool,
     /// It is an error.
     error: bool,
+    /// The HTTP status that it comes with, if it is not 200.
+    status: Option<u16>,
 }
 
 impl Out {
     fn message(value: &Value, fault: bool) -> Self {
-        Self { text: value.to_string(), fault, answer: false, error: false }
+        Self { text: value.to_string(), fault, answer: false, error: false, status: None }
     }
 
     fn answer(value: &Value, fault: bool) -> Self {
-        Self { text: value.to_string(), fault, answer: true, error: value.get("error").is_some() }
+        let error = value.get("error").is_some();
+        Self { text: value.to_string(), fault, answer: true, error, status: None }
     }
 }
 
@@ -326,8 +384,10 @@ impl ServerCore {
         seed: u64,
         http: http::HttpState,
     ) -> Self {
+        let model = Model::new(&script, revision);
+        let script = if model.newest_legacy().is_none() { without_sessions(script) } else { script };
         Self {
-            model: Model::new(&script, revision),
+            model,
             memory: rules::Memory::new(&script),
             script,
             revision,
@@ -339,6 +399,11 @@ impl ServerCore {
             next_task: START_TIMER + 1,
             own_requests: VecDeque::new(),
             next_own_request: 1,
+            jobs: BTreeMap::new(),
+            jobs_made: 0,
+            listens: Vec::new(),
+            notices: Vec::new(),
+            epoch: EPOCH,
             told: message::Told::default(),
             arriving: None,
             depth: 0,
@@ -349,9 +414,12 @@ impl ServerCore {
         }
     }
 
-    /// Whether SIGTERM ends the process at once, without a look at the script.
-    pub fn dies_on_sigterm(&self) -> bool {
-        !self.script.process.ignore_sigterm && !self.script.rules.iter().any(|r| r.on.has(&Trigger::Sigterm))
+    /// Sets the wall clock: the time since 1970 at the moment that [`handle`](Self::handle)'s `now` counts from.
+    /// Without it all begins on 2026-07-28.
+    #[must_use]
+    pub const fn with_wall_clock(mut self, since_1970: Duration) -> Self {
+        self.epoch = since_1970;
+        self
     }
 
     /// Takes in what happened at `now` (the time since any fixed moment) and returns what to do.
@@ -375,6 +443,7 @@ impl ServerCore {
             }
             Input::Gone { exchange } => self.gone(exchange),
             Input::Timer(START_TIMER) => self.started(),
+            Input::Timer(stdio::END_TIMER) => self.linger_is_over(),
             Input::Timer(id) => self.timer(id),
             Input::Control(control) => self.control(control),
         }
@@ -398,8 +467,8 @@ impl ServerCore {
     }
 
     fn start(&mut self) {
-        if self.is_stdio() && self.script.process.grandchild {
-            self.effect(Effect::StartGrandchild);
+        if self.is_stdio() {
+            self.start_descendants();
         }
         match self.script.process.start_delay_ms {
             ms if self.is_stdio() && ms > 0 => {
@@ -410,8 +479,8 @@ impl ServerCore {
     }
 
     fn started(&mut self) {
-        if self.is_stdio() {
-            self.effect(Effect::StartReading);
+        if self.is_stdio() && !self.stdio_started() {
+            return;
         }
         self.event(&Trigger::Start, None, Scope::default(), None, Then::Nothing);
     }
@@ -497,15 +566,22 @@ impl ServerCore {
     fn message(&mut self, message: &Inspected, scope: Scope) {
         match &message.envelope {
             Envelope::Request { id: Some(id), method, params } => {
-                let known = self.note_request(method, &scope);
+                let (header, refused) = self.http.refusal_of(&scope);
+                let revision =
+                    self.revision_for(&message.envelope, header.as_deref(), scope.session.as_deref());
+                let refused = refused.or_else(|| {
+                    let checked = revision.is_stateless() && self.is_stdio();
+                    checked.then(|| self.refusal(method, params.as_ref(), None)).flatten()
+                });
+                let known = revision.is_stateless() || self.note_request(method, &scope);
+                let revision = self.note_peer(method, params.as_ref(), revision, &scope);
                 if method == "initialize" {
                     self.told.initialize = params.clone();
                 }
                 let request = Pending {
-                    id: id.clone(),
-                    method: method.clone(),
-                    params: params.clone(),
                     premature: !known && method != "ping",
+                    refused,
+                    ..Pending::new(id.clone(), method.clone(), params.clone(), revision)
                 };
                 let trigger = Trigger::Method(method.clone());
                 self.event(&trigger, params.as_ref(), scope, Some(request), Then::Answer);
@@ -542,6 +618,11 @@ impl ServerCore {
             }),
         };
         self.happen(&event, scope, None, Then::Nothing);
+        if let Some(id) = id {
+            let answer = member("result").unwrap_or(&Value::Null);
+            self.input_came(id, member(kind).unwrap_or(&Value::Null));
+            self.errand_came(id, answer);
+        }
     }
 
     /// Notes `initialize`; whether the conversation is open.
@@ -557,6 +638,7 @@ impl ServerCore {
     /// Drops the pending faithful answer to a cancelled request.
     fn cancel(&mut self, params: Option<&Value>, scope: &Scope) {
         let Some(id) = params.and_then(|p| p.get("requestId")).and_then(Id::from_value) else { return };
+        self.unlisten(&id, scope);
         let pending = self.tasks.iter_mut().find(|(_, task)| {
             task.scope.session == scope.session
                 && matches!(task.then, Then::Answer)
@@ -581,14 +663,59 @@ impl ServerCore {
     }
 
     /// The faithful answer to a request.
-    fn faithful(&self, request: &Pending) -> Value {
-        let answer = if request.premature {
-            Err(RpcError::new(codes::INVALID_REQUEST, "the conversation has not been initialized"))
-        } else {
-            self.model.answer(&request.method, request.params.as_ref())
-        };
-        match answer {
-            Ok(result) => jsonrpc::result(&request.id, result),
+    fn faithful(&mut self, request: &Pending, scope: &Scope) -> Value {
+        match self.faithful_result(request, scope) {
+            Ok(mut result) => {
+                self.dress(request, &mut result);
+                jsonrpc::result(&request.id, result)
+            }
+            Err(error) => jsonrpc::error(&request.id, error.code, &error.message, error.data),
+        }
+    }
+
+    fn faithful_result(&mut self, request: &Pending, scope: &Scope) -> Result<Value, RpcError> {
+        if !self.is_refused(request) {
+            let params = request.params.as_ref();
+            let ask = params.filter(|_| request.method == "tools/call").and_then(|p| self.model.asks(p));
+            let asks_now = ask
+                .as_ref()
+                .is_some_and(|ask| request.revision.is_stateless() && !self.is_settled(ask, request));
+            if !asks_now && let Some(answer) = self.job_answer(request, scope) {
+                return answer;
+            }
+        }
+        self.model_result(request, scope)
+    }
+
+    /// Whether a request gets nothing but a refusal.
+    fn is_refused(&self, request: &Pending) -> bool {
+        // What the server has never heard of is unknown to it at any time.
+        request.refused.is_some() || request.premature && Model::has_method(&request.method, request.revision)
+    }
+
+    /// The faithful result as far as it changes nothing: without tasks.
+    fn model_result(&self, request: &Pending, scope: &Scope) -> Result<Value, RpcError> {
+        if let Some(refused) = &request.refused {
+            return Err(refused.clone());
+        }
+        if self.is_refused(request) {
+            return Err(RpcError::new(codes::INVALID_REQUEST, "the conversation has not been initialized"));
+        }
+        let inputs = request.inputs.clone().unwrap_or_default();
+        let params = request.params.as_ref();
+        match self.model.answer(request.revision, &request.method, params, &inputs)? {
+            Reply::Result(result) => Ok(result),
+            Reply::Ask(ask) => self.ask_or_go_on(&ask, request, scope),
+        }
+    }
+
+    /// What the faithful answer would be, were it not for tasks.
+    fn peek(&self, request: &Pending, scope: &Scope) -> Value {
+        match self.model_result(request, scope) {
+            Ok(mut result) => {
+                self.dress(request, &mut result);
+                jsonrpc::result(&request.id, result)
+            }
             Err(error) => jsonrpc::error(&request.id, error.code, &error.message, error.data),
         }
     }
@@ -605,6 +732,24 @@ impl ServerCore {
         }
     }
 }
+
+/// The script of a server that speaks only 2026-07-28: what has to do with sessions and with streams that outlive
+/// their response means nothing to it.
+fn without_sessions(script: Arc<ServerScript>) -> Arc<ServerScript> {
+    let http = &script.http;
+    if !(http.sessions || http.get_stream || http.event_ids || http.priming) {
+        return script;
+    }
+    let mut script = (*script).clone();
+    script.http.sessions = false;
+    script.http.get_stream = false;
+    script.http.event_ids = false;
+    script.http.priming = false;
+    Arc::new(script)
+}
+
+/// 2026-07-28.
+const EPOCH: Duration = Duration::from_secs(1_785_196_800);
 
 /// Why a message can't be dealt with.
 #[derive(Debug)]

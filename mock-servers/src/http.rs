@@ -112,7 +112,8 @@ impl HttpMock {
                 .with_other_origin(&origins.other)
         });
         let hand_out = auth.as_ref().map(|auth| auth.hand_out(Duration::ZERO)).unwrap_or_default();
-        let core = ServerCore::http(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth);
+        let core = ServerCore::http(Arc::new(spec.script), spec.revision, spec.seed, origins.clone(), auth)
+            .with_wall_clock(crate::clock::since_1970());
         let (closing, closing_seen) = watch::channel(false);
         let shared = Arc::new(Shared {
             name: spec.name,
@@ -259,12 +260,15 @@ impl Shared {
                 Effect::Reset { exchange } => (exchange, Piece::Reset, true),
                 // Of stdio.
                 Effect::StartReading
-                | Effect::StopReading
+                | Effect::StopReading { .. }
+                | Effect::CloseStdin
                 | Effect::Write(_)
                 | Effect::Pause(_)
                 | Effect::Stderr(_)
+                | Effect::StderrText(_)
                 | Effect::CloseStdout
-                | Effect::StartGrandchild
+                | Effect::CloseStderr
+                | Effect::StartDescendant(_)
                 | Effect::Exit(_)
                 | Effect::Die(_) => continue,
             };

@@ -10,6 +10,7 @@
 //! - [`sink`]: where observations go.
 
 pub mod auth;
+mod clock;
 pub mod core;
 pub mod http;
 pub mod library;

@@ -1,5 +1,6 @@
 //! The library of models: tools that scenarios name instead of spelling them out, and the byte pattern of blobs.
 
+use crate::script::{AskScript, AskedRequest, JsonText, TaskScript};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -16,8 +17,15 @@ use sparring_wire::Revision;
 /// - `link`: one resource link (from 2025-06-18 on; text before);
 /// - `empty`: `content: []`;
 /// - `slow`: like `echo`; scripts hold or delay it;
-/// - `add_numbers`: the tool of the official framework's `tools_call` scenario.
-pub const TOOLS: [&str; 12] = [
+/// - `add_numbers`: the tool of the official framework's `tools_call` scenario;
+/// - `ask`, `confirm`: ask the user for a name, or for a yes, by elicitation, and say what came of it;
+/// - `connect`: asks the user to open a URL (from 2025-11-25 on);
+/// - `sample`: asks the client's model its argument `prompt`, and returns the answer's text;
+/// - `roots`: returns the URIs of the client's roots;
+/// - `long`: like `echo`; runs as a task where the client and the revision know tasks, and works for one `tasks/get`;
+/// - `mirror`: returns its arguments, each of which has an `x-mcp-header` in 2026-07-28;
+/// - `array`: `structuredContent` is an array in 2026-07-28, an object with an array before.
+pub const TOOLS: [&str; 20] = [
     "echo",
     "add",
     "fail",
@@ -30,6 +38,14 @@ pub const TOOLS: [&str; 12] = [
     "empty",
     "slow",
     "add_numbers",
+    "ask",
+    "confirm",
+    "connect",
+    "sample",
+    "roots",
+    "long",
+    "mirror",
+    "array",
 ];
 
 /// Text of this many letters, the alphabet again and again.
@@ -77,6 +93,11 @@ pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
+/// The bytes of padded Base64, if it is that.
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
 fn object_schema(properties: Value, required: &[&str]) -> Value {
     let mut schema = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
@@ -103,6 +124,16 @@ pub fn definition(name: &str, revision: Revision) -> Option<Value> {
         "blob-1mib" => ("Returns an embedded binary resource of 1 MiB.", nothing()),
         "link" => ("Returns a resource link.", nothing()),
         "empty" => ("Returns nothing.", nothing()),
+        "ask" => ("Asks for a name.", nothing()),
+        "confirm" => ("Asks for a yes.", nothing()),
+        "connect" => ("Asks to open a page.", nothing()),
+        "sample" => {
+            ("Asks the client's model.", object_schema(json!({"prompt": {"type": "string"}}), &["prompt"]))
+        }
+        "roots" => ("Returns the client's roots.", nothing()),
+        "long" => ("Returns its text, after a while.", text()),
+        "mirror" => ("Returns its arguments.", mirror_schema(revision)),
+        "array" => ("Returns numbers.", nothing()),
         _ => return None,
     };
     let mut tool = Map::new();
@@ -112,7 +143,102 @@ pub fn definition(name: &str, revision: Revision) -> Option<Value> {
     if name == "add" && revision >= Revision::V2025_06_18 {
         tool.insert("outputSchema".into(), object_schema(json!({"sum": {"type": "number"}}), &["sum"]));
     }
+    if name == "array" && revision >= Revision::V2025_06_18 {
+        let items = json!({"type": "array", "items": {"type": "integer"}});
+        let schema =
+            if revision.is_stateless() { items } else { object_schema(json!({"items": items}), &["items"]) };
+        tool.insert("outputSchema".into(), schema);
+    }
     Some(Value::Object(tool))
+}
+
+fn mirror_schema(revision: Revision) -> Value {
+    let mut schema = object_schema(
+        json!({
+            "region": {"type": "string"},
+            "limit": {"type": "integer"},
+            "dry_run": {"type": "boolean"},
+            "target": object_schema(json!({"zone": {"type": "string"}}), &[]),
+        }),
+        &[],
+    );
+    if revision.is_stateless() {
+        let properties = &mut schema["properties"];
+        properties["region"]["x-mcp-header"] = "Region".into();
+        properties["limit"]["x-mcp-header"] = "Limit".into();
+        properties["dry_run"]["x-mcp-header"] = "Dry-Run".into();
+        properties["target"]["properties"]["zone"]["x-mcp-header"] = "Zone".into();
+    }
+    schema
+}
+
+/// What a library tool asks the client for before it answers.
+pub fn asks(name: &str, arguments: &Value) -> Option<AskScript> {
+    let (key, method, params) = match name {
+        "ask" => {
+            let schema = object_schema(json!({"name": {"type": "string", "title": "Name"}}), &["name"]);
+            let params = json!({"message": "What is your name?", "requestedSchema": schema});
+            ("name", "elicitation/create", Some(params))
+        }
+        "confirm" => {
+            let schema = object_schema(json!({"ok": {"type": "boolean", "title": "Go on"}}), &["ok"]);
+            let params = json!({"message": "Shall it be done?", "requestedSchema": schema});
+            ("confirm", "elicitation/create", Some(params))
+        }
+        "connect" => {
+            let url = "https://example.com/connect";
+            let params = json!({"mode": "url", "message": "Please connect your account.", "url": url});
+            ("connect", "elicitation/create", Some(params))
+        }
+        "sample" => {
+            let text = arguments["prompt"].as_str().unwrap_or_default();
+            let message = json!({"role": "user", "content": {"type": "text", "text": text}});
+            let params = json!({"messages": [message], "maxTokens": 100});
+            ("sample", "sampling/createMessage", Some(params))
+        }
+        "roots" => ("roots", "roots/list", None),
+        _ => return None,
+    };
+    let request = AskedRequest { method: method.into(), params: params.map(JsonText) };
+    Some(AskScript { requests: [(key.to_owned(), request)].into(), ..AskScript::default() })
+}
+
+/// How a library tool's calls run as tasks.
+pub fn task(name: &str) -> Option<TaskScript> {
+    (name == "long").then(TaskScript::default)
+}
+
+/// The result of a library tool that has what it asked for. An answer that is no answer gives a result with `isError`.
+pub fn answered(name: &str, inputs: &Map<String, Value>) -> Option<Value> {
+    let input = |key: &str| inputs.get(key).unwrap_or(&Value::Null);
+    let elicited =
+        |key: &str, accepted: &dyn Fn(&Value) -> Option<String>| match input(key)["action"].as_str() {
+            Some("accept") => accepted(&input(key)["content"])
+                .map_or_else(|| failed("what was accepted is not what was asked for"), text_result),
+            Some(other) => text_result(format!("the user chose: {other}")),
+            None => failed("there is no answer from the user"),
+        };
+    Some(match name {
+        "ask" => elicited("name", &|content| Some(format!("Hello, {}!", content["name"].as_str()?))),
+        "confirm" => elicited("confirm", &|content| Some(format!("confirmed: {}", content["ok"].as_bool()?))),
+        "connect" => elicited("connect", &|_| Some("connected".into())),
+        "sample" => match &input("sample")["content"] {
+            Value::Array(blocks) => {
+                text_result(blocks.iter().filter_map(|b| b["text"].as_str()).collect::<Vec<_>>().join(" "))
+            }
+            content => match content["text"].as_str() {
+                Some(text) => text_result(text),
+                None => failed("there is no answer from the model"),
+            },
+        },
+        "roots" => match input("roots")["roots"].as_array() {
+            Some(roots) => {
+                text_result(roots.iter().filter_map(|r| r["uri"].as_str()).collect::<Vec<_>>().join(" "))
+            }
+            None => failed("there are no roots"),
+        },
+        _ => return None,
+    })
 }
 
 fn text_result(text: impl Into<String>) -> Value {
@@ -134,7 +260,7 @@ fn sum(arguments: &Value) -> Option<(&Value, &Value, Value)> {
 }
 
 /// The result of calling a library tool in `revision`; `None` for a name that is not in [`TOOLS`]. Arguments that the
-/// tool can't work with give a result with `isError`.
+/// tool can't work with give a result with `isError`, and so does one that asks, since it was not told anything.
 pub fn call(name: &str, arguments: &Value, revision: Revision) -> Option<Value> {
     let embedded_blob = |uri: &str, length: u64| {
         json!({"content": [{"type": "resource", "resource": {
@@ -142,7 +268,18 @@ pub fn call(name: &str, arguments: &Value, revision: Revision) -> Option<Value> 
         }}]})
     };
     Some(match name {
-        "echo" | "slow" => match arguments.get("text") {
+        "ask" | "confirm" | "connect" | "sample" | "roots" => failed("the client can't be asked"),
+        "mirror" => text_result(arguments.to_string()),
+        "array" => {
+            let mut result = text_result("[1,2,3]");
+            if revision >= Revision::V2025_06_18 {
+                let items = json!([1, 2, 3]);
+                result["structuredContent"] =
+                    if revision.is_stateless() { items } else { json!({"items": items}) };
+            }
+            result
+        }
+        "echo" | "slow" | "long" => match arguments.get("text") {
             Some(Value::String(text)) => text_result(text.as_str()),
             _ => failed("`text` has to be a string"),
         },
@@ -185,7 +322,7 @@ mod tests {
 
     #[test]
     fn every_tool_of_the_library_has_a_definition_and_a_result() {
-        for revision in Revision::WITH_HANDSHAKE {
+        for revision in Revision::ALL {
             for name in TOOLS {
                 assert!(definition(name, revision).is_some(), "{name}");
                 assert!(call(name, &json!({"text": "x", "a": 1, "b": 2}), revision).is_some(), "{name}");

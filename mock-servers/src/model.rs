@@ -3,12 +3,20 @@
 //! Nothing that a revision lacks is in an answer, except where the script spells it out.
 
 mod change;
+mod entries;
+mod offered;
 
 use crate::library;
-use crate::script::{CursorStyle, PromptScript, ResourceScript, ServerScript, ToolDefinition, ToolScript};
+use crate::script::{
+    AskScript, CursorStyle, JsonText, PromptScript, ResourceScript, ServerScript, TaskScript, TaskSupport,
+    ToolDefinition, ToolScript,
+};
+use entries::{prompt, resource};
+use offered::Offered;
 use serde_json::{Map, Value, json};
 use sparring_wire::Revision;
 use sparring_wire::jsonrpc::codes;
+use sparring_wire::meta;
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,29 +36,52 @@ impl RpcError {
     }
 }
 
-fn invalid_params(message: impl Into<String>) -> RpcError {
+/// -32602.
+pub(crate) fn invalid_params(message: impl Into<String>) -> RpcError {
     RpcError::new(codes::INVALID_PARAMS, message)
+}
+
+/// -32601.
+pub(crate) fn method_not_found(method: &str) -> RpcError {
+    RpcError::new(codes::METHOD_NOT_FOUND, format!("method not found: {method}"))
+}
+
+/// What the model has to say to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The result.
+    Result(Value),
+    /// It takes these answers of the client's; whether they are there is for the core to say.
+    Ask(AskScript),
 }
 
 /// The model of a running server: it starts as the script says and changes by actions.
 #[derive(Debug, Clone)]
 pub struct Model {
-    revision: Revision,
+    /// What the server speaks, oldest first.
+    speaks: Vec<Revision>,
     tools: Vec<ToolScript>,
     resources: Vec<ResourceScript>,
     templates: Vec<Value>,
     prompts: Vec<PromptScript>,
-    capabilities: Value,
+    /// Given by the script, for all revisions.
+    capabilities: Option<Value>,
+    /// The capabilities that follow from what the script offers, as far as all revisions have them.
+    offered: Offered,
+    extensions: Option<Value>,
     info: Value,
     instructions: Option<String>,
-    version: String,
+    version: Option<String>,
     page_size: Option<usize>,
     cursors: CursorStyle,
 }
 
 impl Model {
-    /// The model that `script` describes, for `revision`.
+    /// The model that `script` describes; `revision` is spoken if the script names none.
     pub fn new(script: &ServerScript, revision: Revision) -> Self {
+        let mut speaks = if script.speaks.is_empty() { vec![revision] } else { script.speaks.clone() };
+        speaks.sort();
+        speaks.dedup();
         let mut tools = script.tools.clone();
         tools.extend((0..script.many_tools.unwrap_or(0)).map(|n| {
             ToolScript::Custom(Box::new(ToolDefinition {
@@ -58,31 +89,152 @@ impl Model {
                 ..Default::default()
             }))
         }));
-        let capabilities = match &script.capabilities {
-            Some(given) => given.0.clone(),
-            None => capabilities(script, revision),
-        };
         Self {
-            revision,
+            speaks,
             tools,
             resources: script.resources.clone(),
             templates: script.templates.iter().map(|t| t.0.clone()).collect(),
             prompts: script.prompts.clone(),
-            capabilities,
+            capabilities: script.capabilities.as_ref().map(|given| given.0.clone()),
+            offered: Offered::by(script),
+            extensions: script.extensions.as_ref().map(|e| e.0.clone()),
             info: script.info.as_ref().map_or_else(
                 || json!({"name": "sparring-mock", "version": env!("CARGO_PKG_VERSION")}),
                 |i| i.0.clone(),
             ),
             instructions: script.instructions.clone(),
-            version: script.version.clone().unwrap_or_else(|| revision.as_str().to_owned()),
+            version: script.version.clone(),
             page_size: script.page_size.map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1)),
             cursors: script.cursors,
         }
     }
 
-    /// The protocol version of the initialize result.
-    pub fn version(&self) -> &str {
-        &self.version
+    /// The protocol version of the initialize result, if `revision` was agreed on.
+    pub fn version(&self, revision: Revision) -> &str {
+        self.version.as_deref().unwrap_or(revision.as_str())
+    }
+
+    /// What the server speaks, oldest first.
+    pub fn speaks(&self) -> &[Revision] {
+        &self.speaks
+    }
+
+    /// The revisions that it speaks, as versions, newest first.
+    pub fn versions(&self) -> Value {
+        self.speaks.iter().rev().map(|r| Value::from(r.as_str())).collect()
+    }
+
+    /// The newest revision with a handshake that it speaks.
+    pub fn newest_legacy(&self) -> Option<Revision> {
+        self.speaks.iter().rev().copied().find(|r| r.has_handshake())
+    }
+
+    /// Whether it speaks the stateless revision.
+    pub fn speaks_stateless(&self) -> bool {
+        self.speaks.contains(&Revision::STATELESS)
+    }
+
+    /// `serverInfo`.
+    pub const fn info(&self) -> &Value {
+        &self.info
+    }
+
+    /// The tool of this name.
+    pub fn tool_named(&self, name: &str) -> Option<&ToolScript> {
+        self.tools.iter().find(|t| tool_name(t) == name)
+    }
+
+    /// How calls of a tool run as tasks.
+    pub fn task_of(&self, name: &str) -> Option<TaskScript> {
+        match self.tool_named(name)? {
+            ToolScript::Library(name) => library::task(name),
+            ToolScript::Custom(definition) => {
+                definition.task.clone().or_else(|| definition.like.as_deref().and_then(library::task))
+            }
+        }
+    }
+
+    /// A tool's `inputSchema`.
+    pub fn input_schema(&self, name: &str, revision: Revision) -> Option<Value> {
+        self.tool_named(name).map(|tool| self.tool(tool, revision)["inputSchema"].clone())
+    }
+
+    /// Whether calls of any tool may be tasks.
+    fn has_tasks(&self) -> bool {
+        self.offered.tasks
+            || self.tools.iter().any(|t| {
+                self.task_of(tool_name(t)).is_some_and(|task| task.support != TaskSupport::Forbidden)
+            })
+    }
+
+    /// The server's capabilities in `revision`.
+    pub fn capabilities(&self, revision: Revision) -> Value {
+        let mut out = match &self.capabilities {
+            Some(given) => given.clone(),
+            None => self.offered.capabilities(revision, self.has_tasks()),
+        };
+        if revision.is_stateless()
+            && let (Value::Object(out), Some(Value::Object(extensions))) = (&mut out, &self.extensions)
+            && let Value::Object(all) = out.entry("extensions").or_insert_with(|| json!({}))
+        {
+            all.extend(extensions.clone());
+        }
+        out
+    }
+
+    /// Whether the capabilities in `revision` have what a method needs.
+    pub fn has_capability(&self, method: &str, revision: Revision) -> bool {
+        let tasks = || self.capabilities(revision);
+        let capability = match method {
+            "tools/list" | "tools/call" => Some("tools"),
+            "resources/list" | "resources/read" | "resources/templates/list" => Some("resources"),
+            "resources/subscribe" | "resources/unsubscribe" => Some("resources"),
+            "prompts/list" | "prompts/get" => Some("prompts"),
+            "logging/setLevel" => Some("logging"),
+            "completion/complete" if revision >= Revision::V2025_03_26 => Some("completions"),
+            "tasks/list" | "tasks/cancel" if revision == Revision::V2025_11_25 => {
+                return tasks()["tasks"].get(method.trim_start_matches("tasks/")).is_some();
+            }
+            "tasks/get" | "tasks/result" if revision == Revision::V2025_11_25 => Some("tasks"),
+            "tasks/get" | "tasks/update" | "tasks/cancel" if revision.is_stateless() => {
+                return tasks()["extensions"].get(meta::TASKS_EXTENSION).is_some();
+            }
+            _ => None,
+        };
+        // Each request comes here: no more is worked out than what is asked for.
+        capability.is_none_or(|c| match &self.capabilities {
+            Some(given) => given.get(c).is_some(),
+            None => match c {
+                "tools" => self.offered.tools,
+                "resources" => self.offered.resources,
+                "prompts" => self.offered.prompts,
+                "completions" => self.offered.resources || self.offered.prompts,
+                "tasks" => self.has_tasks(),
+                _ => true,
+            },
+        })
+    }
+
+    /// Whether `revision` has a method at all.
+    pub fn has_method(method: &str, revision: Revision) -> bool {
+        let stateless = revision.is_stateless();
+        match method {
+            "tools/list"
+            | "tools/call"
+            | "resources/list"
+            | "resources/read"
+            | "resources/templates/list"
+            | "prompts/list"
+            | "prompts/get"
+            | "completion/complete" => true,
+            "initialize" | "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
+                !stateless
+            }
+            "server/discover" | "subscriptions/listen" | "tasks/update" => stateless,
+            "tasks/get" | "tasks/cancel" => revision >= Revision::V2025_11_25,
+            "tasks/result" | "tasks/list" => revision == Revision::V2025_11_25,
+            _ => false,
+        }
     }
 
     /// Adds a tool; one of the same name is replaced.
@@ -111,62 +263,74 @@ impl Model {
         before != self.prompts.len()
     }
 
-    /// The faithful answer to a request.
-    pub fn answer(&self, method: &str, params: Option<&Value>) -> Result<Value, RpcError> {
+    /// The faithful answer to a request in `revision`. `inputs` are the client's answers to what was asked, by key.
+    pub fn answer(
+        &self,
+        revision: Revision,
+        method: &str,
+        params: Option<&Value>,
+        inputs: &Map<String, Value>,
+    ) -> Result<Reply, RpcError> {
         static EMPTY: Value = Value::Null;
         let params = params.unwrap_or(&EMPTY);
-        let capability = match method {
-            "tools/list" | "tools/call" => Some("tools"),
-            "resources/list" | "resources/read" | "resources/templates/list" => Some("resources"),
-            "resources/subscribe" | "resources/unsubscribe" => Some("resources"),
-            "prompts/list" | "prompts/get" => Some("prompts"),
-            "logging/setLevel" => Some("logging"),
-            "completion/complete" if self.revision >= Revision::V2025_03_26 => Some("completions"),
-            _ => None,
-        };
-        let not_found = || RpcError::new(codes::METHOD_NOT_FOUND, format!("method not found: {method}"));
-        if capability.is_some_and(|c| self.capabilities.get(c).is_none()) {
-            return Err(not_found());
+        if !Self::has_method(method, revision) || !self.has_capability(method, revision) {
+            return Err(method_not_found(method));
         }
+        if method == "tools/call" {
+            return self.call(params, revision, inputs);
+        }
+        self.plain(revision, method, params).map(Reply::Result)
+    }
+
+    fn plain(&self, revision: Revision, method: &str, params: &Value) -> Result<Value, RpcError> {
         match method {
-            "initialize" => self.initialize(params),
+            "initialize" => self.initialize(params, revision),
             "ping" => Ok(json!({})),
-            "tools/list" => self.page("tools", self.tools.iter().map(|t| self.tool(t)), params),
-            "tools/call" => self.call(params),
-            "resources/list" => self.page("resources", self.resources.iter().map(resource), params),
+            "server/discover" => {
+                let mut result = json!({
+                    "supportedVersions": self.versions(),
+                    "capabilities": self.capabilities(revision),
+                });
+                if let Some(instructions) = &self.instructions {
+                    result["instructions"] = instructions.as_str().into();
+                }
+                Ok(result)
+            }
+            "tools/list" => self.page("tools", self.tools.iter().map(|t| self.tool(t, revision)), params),
+            "resources/list" => {
+                self.page("resources", self.resources.iter().map(|r| resource(r, revision)), params)
+            }
             "resources/templates/list" => {
                 self.page("resourceTemplates", self.templates.iter().cloned(), params)
             }
-            "resources/read" => self.read(params),
+            "resources/read" => self.read(params, revision),
             "resources/subscribe" | "resources/unsubscribe" => {
                 let uri = string(params, "uri")?;
                 if method == "resources/subscribe" && self.resources.iter().all(|r| r.uri != uri) {
-                    return Err(resource_not_found(uri));
+                    return Err(resource_not_found(uri, revision));
                 }
                 Ok(json!({}))
             }
-            "prompts/list" => self.page("prompts", self.prompts.iter().map(prompt), params),
+            "prompts/list" => self.page("prompts", self.prompts.iter().map(|p| prompt(p, revision)), params),
             "prompts/get" => self.prompt(params),
             "completion/complete" => self.complete(params),
             "logging/setLevel" => {
                 let level = string(params, "level")?;
-                const LEVELS: [&str; 8] =
-                    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-                if LEVELS.contains(&level) {
+                if meta::LOG_LEVELS.contains(&level) {
                     Ok(json!({}))
                 } else {
                     Err(invalid_params(format!("no level `{level}`")))
                 }
             }
-            _ => Err(not_found()),
+            _ => Err(method_not_found(method)),
         }
     }
 
-    fn initialize(&self, params: &Value) -> Result<Value, RpcError> {
+    fn initialize(&self, params: &Value, revision: Revision) -> Result<Value, RpcError> {
         string(params, "protocolVersion")?;
         let mut result = Map::new();
-        result.insert("protocolVersion".into(), self.version.as_str().into());
-        result.insert("capabilities".into(), self.capabilities.clone());
+        result.insert("protocolVersion".into(), self.version(revision).into());
+        result.insert("capabilities".into(), self.capabilities(revision));
         result.insert("serverInfo".into(), self.info.clone());
         if let Some(instructions) = &self.instructions {
             result.insert("instructions".into(), instructions.as_str().into());
@@ -174,20 +338,30 @@ impl Model {
         Ok(Value::Object(result))
     }
 
-    fn tool(&self, tool: &ToolScript) -> Value {
+    fn tool(&self, tool: &ToolScript, revision: Revision) -> Value {
+        let execution = (revision == Revision::V2025_11_25)
+            .then(|| self.task_of(tool_name(tool)))
+            .flatten()
+            .map(|task| json!({"taskSupport": task.support.as_str()}));
         let definition = match tool {
-            ToolScript::Library(name) => return library::definition(name, self.revision).unwrap_or_default(),
+            ToolScript::Library(name) => {
+                let mut definition = library::definition(name, revision).unwrap_or_default();
+                if let Some(execution) = execution {
+                    definition["execution"] = execution;
+                }
+                return definition;
+            }
             ToolScript::Custom(definition) => definition,
         };
         let mut out = Map::new();
         let mut put = |key: &str, value: Option<Value>, since: Revision| {
-            if let Some(value) = value.filter(|_| self.revision >= since) {
+            if let Some(value) = value.filter(|_| revision >= since) {
                 out.insert(key.into(), value);
             }
         };
-        let json = |text: &Option<crate::script::JsonText>| text.as_ref().map(|t| t.0.clone());
+        let json = |text: &Option<JsonText>| text.as_ref().map(|t| t.0.clone());
         // A tool that borrows another's result borrows its schema too, unless it has one.
-        let like = definition.like.as_deref().and_then(|name| library::definition(name, self.revision));
+        let like = definition.like.as_deref().and_then(|name| library::definition(name, revision));
         let input = json(&definition.input_schema)
             .or_else(|| like.as_ref().map(|l| l["inputSchema"].clone()))
             .unwrap_or_else(|| json!({"type": "object", "properties": {}}));
@@ -200,36 +374,89 @@ impl Model {
         put("inputSchema", Some(input), first);
         put("outputSchema", output, Revision::V2025_06_18);
         put("annotations", json(&definition.annotations), Revision::V2025_03_26);
+        put("execution", execution, Revision::V2025_11_25);
+        put("icons", json(&definition.icons), Revision::V2025_11_25);
         if let Some(Value::Object(extra)) = json(&definition.extra) {
             out.extend(extra);
         }
         Value::Object(out)
     }
 
-    fn call(&self, params: &Value) -> Result<Value, RpcError> {
+    fn call(
+        &self,
+        params: &Value,
+        revision: Revision,
+        inputs: &Map<String, Value>,
+    ) -> Result<Reply, RpcError> {
         let name = string(params, "name")?;
         let arguments = match params.get("arguments") {
             None => &Value::Null,
             Some(arguments @ Value::Object(_)) => arguments,
             Some(_) => return Err(invalid_params("`arguments` is not an object")),
         };
-        let tool = self
-            .tools
-            .iter()
-            .find(|t| tool_name(t) == name)
-            .ok_or_else(|| invalid_params(format!("unknown tool: {name}")))?;
-        Ok(match tool {
-            ToolScript::Library(name) => library::call(name, arguments, self.revision).unwrap_or_default(),
-            ToolScript::Custom(definition) => match (&definition.result, &definition.like) {
-                (Some(result), _) => result.0.clone(),
-                (None, Some(like)) => library::call(like, arguments, self.revision)
-                    .unwrap_or_else(|| json!({"content": [], "isError": true})),
-                (None, None) => json!({"content": [{"type": "text", "text": definition.name}]}),
-            },
+        let tool = self.tool_named(name).ok_or_else(|| invalid_params(format!("unknown tool: {name}")))?;
+        Ok(match self.asks(params) {
+            Some(ask) => Reply::Ask(ask),
+            None => Reply::Result(self.called(tool, arguments, revision, inputs)),
         })
     }
 
-    fn read(&self, params: &Value) -> Result<Value, RpcError> {
+    /// What a call asks the client for.
+    pub fn asks(&self, params: &Value) -> Option<AskScript> {
+        let tool = self.tool_named(params["name"].as_str()?)?;
+        let arguments = params.get("arguments").unwrap_or(&Value::Null);
+        match tool {
+            ToolScript::Library(name) => library::asks(name, arguments),
+            ToolScript::Custom(definition) => definition.ask.clone().or_else(|| {
+                let like = definition.like.as_deref().filter(|_| definition.result.is_none())?;
+                library::asks(like, arguments)
+            }),
+        }
+    }
+
+    /// The result of a tool that has all that it asked for.
+    fn called(
+        &self,
+        tool: &ToolScript,
+        arguments: &Value,
+        revision: Revision,
+        inputs: &Map<String, Value>,
+    ) -> Value {
+        let library = |name: &str| {
+            let answered = (!inputs.is_empty()).then(|| library::answered(name, inputs)).flatten();
+            answered.or_else(|| library::call(name, arguments, revision))
+        };
+        match tool {
+            ToolScript::Library(name) => library(name).unwrap_or_default(),
+            ToolScript::Custom(definition) => match (&definition.result, &definition.like) {
+                (Some(result), _) => result.0.clone(),
+                (None, Some(like)) => {
+                    library(like).unwrap_or_else(|| json!({"content": [], "isError": true}))
+                }
+                (None, None) if inputs.is_empty() => {
+                    json!({"content": [{"type": "text", "text": definition.name}]})
+                }
+                (None, None) => {
+                    let text = format!("{} {}", definition.name, Value::Object(inputs.clone()));
+                    json!({"content": [{"type": "text", "text": text}]})
+                }
+            },
+        }
+    }
+
+    /// What a call of a tool gives when there is nothing (more) to ask.
+    pub fn outcome(
+        &self,
+        params: &Value,
+        revision: Revision,
+        inputs: &Map<String, Value>,
+    ) -> Result<Value, RpcError> {
+        let name = string(params, "name")?;
+        let tool = self.tool_named(name).ok_or_else(|| invalid_params(format!("unknown tool: {name}")))?;
+        Ok(self.called(tool, params.get("arguments").unwrap_or(&Value::Null), revision, inputs))
+    }
+
+    fn read(&self, params: &Value, revision: Revision) -> Result<Value, RpcError> {
         let uri = string(params, "uri")?;
         let Some(resource) = self.resources.iter().find(|r| r.uri == uri) else {
             if self
@@ -240,7 +467,7 @@ impl Model {
             {
                 return Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": uri}]}));
             }
-            return Err(resource_not_found(uri));
+            return Err(resource_not_found(uri, revision));
         };
         if let Some(contents) = &resource.contents {
             return Ok(json!({"contents": contents.0}));
@@ -315,8 +542,32 @@ impl Model {
         Ok(json!({"completion": {"values": values, "total": 2, "hasMore": false}}))
     }
 
+    /// Which page of a list a cursor names, counted from 0.
+    pub fn page_number(&self, cursor: Option<&Value>, items: usize) -> Result<usize, RpcError> {
+        let pages = items.div_ceil(self.page_size.unwrap_or(usize::MAX)).max(1);
+        let Some(cursor) = cursor else { return Ok(0) };
+        let cursor = cursor.as_str().ok_or_else(|| invalid_params("`cursor` is not a string"))?;
+        match self.cursors {
+            CursorStyle::Repeated if cursor == REPEATED => Ok(1),
+            _ => {
+                (1..pages).find(|p| self.cursor(*p) == cursor).ok_or_else(|| invalid_params("unknown cursor"))
+            }
+        }
+    }
+
+    /// How many items the list that a method returns has.
+    pub fn length_of(&self, method: &str) -> usize {
+        match method {
+            "tools/list" => self.tools.len(),
+            "resources/list" => self.resources.len(),
+            "resources/templates/list" => self.templates.len(),
+            "prompts/list" => self.prompts.len(),
+            _ => 0,
+        }
+    }
+
     /// One page of a list.
-    fn page(
+    pub fn page(
         &self,
         key: &str,
         items: impl ExactSizeIterator<Item = Value>,
@@ -324,18 +575,7 @@ impl Model {
     ) -> Result<Value, RpcError> {
         let size = self.page_size.unwrap_or(usize::MAX);
         let pages = items.len().div_ceil(size).max(1);
-        let page = match params.get("cursor") {
-            None => 0,
-            Some(cursor) => {
-                let cursor = cursor.as_str().ok_or_else(|| invalid_params("`cursor` is not a string"))?;
-                match self.cursors {
-                    CursorStyle::Repeated if cursor == REPEATED => 1,
-                    _ => (1..pages)
-                        .find(|p| self.cursor(*p) == cursor)
-                        .ok_or_else(|| invalid_params("unknown cursor"))?,
-                }
-            }
-        };
+        let page = self.page_number(params.get("cursor"), items.len())?;
         let mut result = Map::new();
         let items: Vec<Value> = items.skip(page.saturating_mul(size)).take(size).collect();
         result.insert(key.into(), items.into());
@@ -366,90 +606,13 @@ pub fn tool_name(tool: &ToolScript) -> &str {
     }
 }
 
-/// The capabilities that follow from what the script offers, now or by a later action.
-fn capabilities(script: &ServerScript, revision: Revision) -> Value {
-    use crate::script::{Action, ListKind};
-    let actions = script.all_actions();
-    let acts = |wanted: &dyn Fn(&Action) -> bool| actions.iter().any(|action| wanted(action));
-    let mut out = Map::new();
-    out.insert("logging".into(), json!({}));
-    if !script.tools.is_empty()
-        || script.many_tools.is_some()
-        || acts(&|a| {
-            matches!(
-                a,
-                Action::AddTool(_)
-                    | Action::RemoveTool(_)
-                    | Action::ChangeTool(_)
-                    | Action::Announce(ListKind::Tools)
-            )
-        })
-    {
-        out.insert("tools".into(), json!({"listChanged": true}));
-    }
-    let resources = !script.resources.is_empty()
-        || !script.templates.is_empty()
-        || acts(&|a| {
-            matches!(
-                a,
-                Action::AddResource(_)
-                    | Action::AddTemplate(_)
-                    | Action::ResourceUpdated(_)
-                    | Action::Announce(ListKind::Resources)
-            )
-        });
-    if resources {
-        out.insert("resources".into(), json!({"subscribe": true, "listChanged": true}));
-    }
-    let prompts = !script.prompts.is_empty()
-        || acts(&|a| {
-            matches!(a, Action::AddPrompt(_) | Action::RemovePrompt(_) | Action::Announce(ListKind::Prompts))
-        });
-    if prompts {
-        out.insert("prompts".into(), json!({"listChanged": true}));
-    }
-    if (prompts || resources) && revision >= Revision::V2025_03_26 {
-        out.insert("completions".into(), json!({}));
-    }
-    Value::Object(out)
-}
-
 fn string<'a>(params: &'a Value, key: &str) -> Result<&'a str, RpcError> {
     params.get(key).and_then(Value::as_str).ok_or_else(|| invalid_params(format!("`{key}` is not a string")))
 }
 
-fn resource_not_found(uri: &str) -> RpcError {
-    RpcError {
-        code: codes::RESOURCE_NOT_FOUND,
-        message: "resource not found".into(),
-        data: Some(json!({"uri": uri})),
-    }
-}
-
-fn resource(resource: &ResourceScript) -> Value {
-    let mut out = Map::new();
-    let name = resource.name.as_deref().unwrap_or_else(|| {
-        let last = resource.uri.rsplit('/').next().unwrap_or_default();
-        if last.is_empty() { resource.uri.as_str() } else { last }
-    });
-    out.insert("uri".into(), resource.uri.as_str().into());
-    out.insert("name".into(), name.into());
-    if let Some(mime_type) = &resource.mime_type {
-        out.insert("mimeType".into(), mime_type.as_str().into());
-    }
-    Value::Object(out)
-}
-
-fn prompt(prompt: &PromptScript) -> Value {
-    let mut out = Map::new();
-    out.insert("name".into(), prompt.name.as_str().into());
-    if let Some(description) = &prompt.description {
-        out.insert("description".into(), description.as_str().into());
-    }
-    if let Some(arguments) = &prompt.arguments {
-        out.insert("arguments".into(), arguments.0.clone());
-    }
-    Value::Object(out)
+fn resource_not_found(uri: &str, revision: Revision) -> RpcError {
+    let code = if revision.is_stateless() { codes::INVALID_PARAMS } else { codes::RESOURCE_NOT_FOUND };
+    RpcError { code, message: "resource not found".into(), data: Some(json!({"uri": uri})) }
 }
 
 /// Whether `uri` could come from a template: what stands before its first and after its last expression agrees.
@@ -464,110 +627,4 @@ fn matches_template(template: &str, uri: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn script(json: Value) -> ServerScript {
-        serde_json::from_value(json).unwrap()
-    }
-
-    fn walk(model: &Model) -> Vec<Vec<String>> {
-        let mut pages = Vec::new();
-        let mut params = json!({});
-        while pages.len() < 6 {
-            let page = model.answer("tools/list", Some(&params)).unwrap();
-            pages.push(
-                page["tools"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|t| t["name"].as_str().unwrap().to_owned())
-                    .collect(),
-            );
-            match page.get("nextCursor") {
-                Some(cursor) => params = json!({"cursor": cursor}),
-                None => break,
-            }
-        }
-        pages
-    }
-
-    #[test]
-    fn each_cursor_style_leads_through_all_pages_once() {
-        for style in ["opaque", "empty-string", "numeric"] {
-            let model = Model::new(
-                &script(json!({"many_tools": 5, "page_size": 2, "cursors": style})),
-                Revision::V2025_06_18,
-            );
-            assert_eq!(
-                walk(&model),
-                [vec!["tool-000", "tool-001"], vec!["tool-002", "tool-003"], vec!["tool-004"]],
-                "{style}"
-            );
-            let error = model.answer("tools/list", Some(&json!({"cursor": "made up"}))).unwrap_err();
-            assert_eq!(error.code, codes::INVALID_PARAMS);
-        }
-    }
-
-    #[test]
-    fn the_repeated_cursor_never_ends() {
-        let model = Model::new(
-            &script(json!({"many_tools": 3, "page_size": 2, "cursors": "repeated"})),
-            Revision::V2025_06_18,
-        );
-        let pages = walk(&model);
-        assert_eq!(pages.len(), 6);
-        assert!(pages[1..].iter().all(|p| p == &["tool-002"]));
-    }
-
-    #[test]
-    fn what_a_revision_lacks_is_left_out() {
-        let text = script(json!({
-            "tools": ["add", {"name": "t", "title": "T", "annotations": "{\"readOnlyHint\": true}", "output_schema": "{\"type\": \"object\"}"}],
-        }));
-        let keys = |revision| {
-            let list = Model::new(&text, revision).answer("tools/list", None).unwrap();
-            let keys: Vec<String> = list["tools"][1].as_object().unwrap().keys().cloned().collect();
-            (list["tools"][0].get("outputSchema").is_some(), keys.join(" "))
-        };
-        assert_eq!(keys(Revision::V2024_11_05), (false, "name inputSchema".into()));
-        assert_eq!(keys(Revision::V2025_03_26), (false, "name inputSchema annotations".into()));
-        assert_eq!(
-            keys(Revision::V2025_06_18),
-            (true, "name title inputSchema outputSchema annotations".into())
-        );
-    }
-
-    #[test]
-    fn methods_without_their_capability_do_not_exist() {
-        let model = Model::new(&script(json!({"tools": ["echo"]})), Revision::V2025_06_18);
-        assert_eq!(model.answer("prompts/list", None).unwrap_err().code, codes::METHOD_NOT_FOUND);
-        assert_eq!(model.answer("tasks/list", None).unwrap_err().code, codes::METHOD_NOT_FOUND);
-        assert!(model.answer("tools/list", None).is_ok());
-    }
-
-    #[test]
-    fn errors_have_their_codes() {
-        let model = Model::new(
-            &script(json!({
-                "tools": ["echo"], "resources": [{"uri": "a://b/c"}], "templates": ["{\"name\":\"t\",\"uriTemplate\":\"t://{x}/y\"}"],
-                "prompts": [{"name": "p", "arguments": "[{\"name\":\"x\",\"required\":true}]"}],
-            })),
-            Revision::V2025_06_18,
-        );
-        let code = |method: &str, params: Value| model.answer(method, Some(&params)).map_err(|e| e.code);
-        assert_eq!(code("tools/call", json!({"name": "no"})), Err(-32602));
-        assert_eq!(code("tools/call", json!({"name": "echo", "arguments": []})), Err(-32602));
-        assert_eq!(code("resources/read", json!({"uri": "a://no"})), Err(-32002));
-        assert_eq!(code("resources/subscribe", json!({"uri": "a://no"})), Err(-32002));
-        assert_eq!(code("resources/read", json!({"uri": "t:///y"})), Err(-32002));
-        assert!(code("resources/read", json!({"uri": "t://1/y"})).is_ok());
-        assert_eq!(code("prompts/get", json!({"name": "p"})), Err(-32602));
-        assert!(code("prompts/get", json!({"name": "p", "arguments": {"x": "1"}})).is_ok());
-        assert_eq!(code("logging/setLevel", json!({"level": "loud"})), Err(-32602));
-        assert_eq!(
-            code("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "q"}})),
-            Err(-32602)
-        );
-    }
-}
+mod tests;

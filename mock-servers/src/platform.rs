@@ -3,15 +3,57 @@
 
 pub(crate) use imp::*;
 
+/// Signals that a process was started with as blocked or ignored, by name.
+#[derive(Debug, Default)]
+pub(crate) struct SignalState {
+    pub(crate) blocked: Vec<String>,
+    pub(crate) ignored: Vec<String>,
+}
+
+/// The harness's end of a side channel, whatever carries it.
+pub(crate) trait Channel: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
+
+impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Channel for T {}
+
+/// The child's end: to read from and to write to.
+pub(crate) type Ends = (Box<dyn std::io::Read + Send>, Box<dyn std::io::Write + Send>);
+
 #[cfg(unix)]
 mod imp {
+    use super::{Channel, Ends, SignalState};
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use nix::sys::resource::{Resource, setrlimit};
     use nix::sys::signal::{self, SigSet, Signal};
+    use nix::sys::stat::{Mode, umask as set_umask};
     use nix::time::{ClockId, clock_gettime};
     use nix::unistd::{self, Pid};
-    use std::io;
+    use std::io::{self, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::path::Path;
+    use std::process::{Command, ExitStatus};
     use std::str::FromStr;
     use std::time::{Duration, Instant};
+
+    /// A socket of the file system to which children connect.
+    pub(crate) struct Socket(tokio::net::UnixListener);
+
+    impl Socket {
+        /// Listens at this path, unless it is too long for a socket. Needs a running tokio runtime.
+        pub(crate) fn bind(path: &Path) -> Option<Self> {
+            tokio::net::UnixListener::bind(path).ok().map(Self)
+        }
+
+        pub(crate) async fn accept(&self) -> io::Result<Box<dyn Channel>> {
+            Ok(Box::new(self.0.accept().await?.0))
+        }
+    }
+
+    pub(crate) fn connect_to_socket(path: &Path) -> io::Result<Ends> {
+        let stream = UnixStream::connect(path)?;
+        Ok((Box::new(stream.try_clone()?), Box::new(stream)))
+    }
 
     pub(crate) fn monotonic_us() -> u64 {
         let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return 0 };
@@ -72,6 +114,86 @@ mod imp {
         Ok(())
     }
 
+    /// Closes this process's end of the stderr pipe.
+    pub(crate) fn close_stderr() -> io::Result<()> {
+        let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+        unistd::dup2_stderr(null)?;
+        Ok(())
+    }
+
+    /// Closes this process's end of the stdin pipe. A thread that is just reading from it keeps it open until it has read
+    /// something.
+    pub(crate) fn close_stdin() -> io::Result<()> {
+        unistd::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+        Ok(())
+    }
+
+    /// Lets one thread wait for stdin without holding it open, and another one end the wait.
+    pub(crate) struct Waker {
+        woken: io::PipeReader,
+        wake: io::PipeWriter,
+    }
+
+    impl Waker {
+        pub(crate) fn new() -> io::Result<Self> {
+            let (woken, wake) = io::pipe()?;
+            Ok(Self { woken, wake })
+        }
+
+        /// Ends the wait, for good.
+        pub(crate) fn wake(&self) {
+            let _ = (&self.wake).write(&[0]);
+        }
+
+        /// Waits until stdin has something to read or has ended, or until it is woken.
+        pub(crate) fn wait_for_stdin(&self) {
+            let stdin = io::stdin();
+            let mut ends = [
+                PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.woken.as_fd(), PollFlags::POLLIN),
+            ];
+            while poll(&mut ends, PollTimeout::NONE) == Err(nix::errno::Errno::EINTR) {}
+        }
+    }
+
+    /// Makes the process that is to be started the leader of a process group of its own.
+    pub(crate) fn lead_a_group(command: &mut Command) {
+        command.process_group(0);
+    }
+
+    /// Makes this process the leader of a session of its own.
+    pub(crate) fn lead_a_session() -> io::Result<()> {
+        unistd::setsid()?;
+        Ok(())
+    }
+
+    /// The number of the signal that ended a process.
+    pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
+        status.signal()
+    }
+
+    #[allow(clippy::useless_conversion, reason = "the mask has 16 bits on macOS")]
+    pub(crate) fn umask() -> Option<u32> {
+        // It can only be read by setting it; no other thread is there yet to notice.
+        let mask = set_umask(Mode::from_bits_truncate(0o077));
+        set_umask(mask);
+        Some(u32::from(mask.bits()))
+    }
+
+    /// What the client has left blocked or ignored. SIGPIPE is left out: the runtime ignores it before anything of ours
+    /// can look. Has to be called before [`Signals::block`].
+    pub(crate) fn inherited_signals() -> SignalState {
+        let name = |signal: Signal| signal.as_str().to_owned();
+        let blocked = SigSet::thread_get_mask().map(|set| set.iter().map(name).collect()).unwrap_or_default();
+        let mask = ignored_mask();
+        let ignored = Signal::iterator()
+            .filter(|signal| *signal != Signal::SIGPIPE)
+            .filter(|signal| mask >> (*signal as i32 - 1) & 1 == 1)
+            .map(name)
+            .collect();
+        SignalState { blocked, ignored }
+    }
+
     pub(crate) fn parent() -> u32 {
         u32::try_from(unistd::getppid().as_raw()).unwrap_or_default()
     }
@@ -82,6 +204,13 @@ mod imp {
 
     pub(crate) fn session() -> i32 {
         unistd::getsid(None).map_or(-1, Pid::as_raw)
+    }
+
+    /// A bit for each ignored signal; only Linux shows them.
+    fn ignored_mask() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
     }
 
     /// Open descriptors besides 0, 1 and 2.
@@ -104,13 +233,27 @@ mod imp {
     pub(crate) struct Signals(SigSet);
 
     impl Signals {
+        /// Those that it waits for.
+        pub(crate) const NAMES: [&str; 3] = ["SIGTERM", "SIGINT", "SIGHUP"];
+
         pub(crate) fn block() -> io::Result<Self> {
+            let set = Self::set();
+            set.thread_block()?;
+            Ok(Self(set))
+        }
+
+        /// Takes them as they come, although the process that started this one has left them blocked.
+        pub(crate) fn unblock() -> io::Result<()> {
+            Self::set().thread_unblock()?;
+            Ok(())
+        }
+
+        fn set() -> SigSet {
             let mut set = SigSet::empty();
             for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
                 set.add(signal);
             }
-            set.thread_block()?;
-            Ok(Self(set))
+            set
         }
 
         /// Waits for the next one and returns its name.
@@ -129,6 +272,11 @@ mod imp {
     pub(crate) fn die(name: &str) -> ! {
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         let signal = Signal::from_str(name).unwrap_or(Signal::SIGKILL);
+        if signal == Signal::SIGPIPE {
+            // The runtime ignores it, and resets that only for another program: this process becomes one, which raises
+            // it. Comes back only if there is no shell.
+            let _ = Command::new("/bin/sh").args(["-c", "kill -PIPE $$"]).exec();
+        }
         let mut set = SigSet::empty();
         set.add(signal);
         let _ = set.thread_unblock();
@@ -146,16 +294,45 @@ mod imp {
 
     /// Ends another process by SIGKILL; whether it was there.
     pub(crate) fn kill(pid: u32) -> bool {
-        i32::try_from(pid)
-            .is_ok_and(|pid| pid > 1 && signal::kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok())
+        send(pid, Signal::SIGKILL)
+    }
+
+    /// Sends another process a signal, if it is there.
+    pub(crate) fn send_signal(pid: u32, name: &str) {
+        if let Ok(signal) = Signal::from_str(name) {
+            send(pid, signal);
+        }
+    }
+
+    fn send(pid: u32, signal: Signal) -> bool {
+        i32::try_from(pid).is_ok_and(|pid| pid > 1 && signal::kill(Pid::from_raw(pid), signal).is_ok())
     }
 }
 
 #[cfg(not(unix))]
 mod imp {
+    use super::{Channel, Ends, SignalState};
     use std::io::{self, Read, Write};
+    use std::path::Path;
+    use std::process::{Command, ExitStatus};
     use std::sync::OnceLock;
     use std::time::Instant;
+
+    pub(crate) struct Socket;
+
+    impl Socket {
+        pub(crate) fn bind(_: &Path) -> Option<Self> {
+            None
+        }
+
+        pub(crate) async fn accept(&self) -> io::Result<Box<dyn Channel>> {
+            std::future::pending().await
+        }
+    }
+
+    pub(crate) fn connect_to_socket(_: &Path) -> io::Result<Ends> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     pub(crate) fn monotonic_us() -> u64 {
         static START: OnceLock<Instant> = OnceLock::new();
@@ -182,6 +359,46 @@ mod imp {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub(crate) fn close_stderr() -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn close_stdin() -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) struct Waker;
+
+    impl Waker {
+        pub(crate) fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        pub(crate) fn wake(&self) {}
+
+        pub(crate) fn wait_for_stdin(&self) {}
+    }
+
+    pub(crate) fn lead_a_group(_: &mut Command) {}
+
+    pub(crate) fn lead_a_session() -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn signal_of(_: ExitStatus) -> Option<i32> {
+        None
+    }
+
+    pub(crate) fn umask() -> Option<u32> {
+        None
+    }
+
+    pub(crate) fn inherited_signals() -> SignalState {
+        SignalState::default()
+    }
+
+    pub(crate) fn send_signal(_: u32, _: &str) {}
+
     pub(crate) fn parent() -> u32 {
         0
     }
@@ -201,8 +418,14 @@ mod imp {
     pub(crate) struct Signals;
 
     impl Signals {
+        pub(crate) const NAMES: [&str; 0] = [];
+
         pub(crate) fn block() -> io::Result<Self> {
             Ok(Self)
+        }
+
+        pub(crate) fn unblock() -> io::Result<()> {
+            Ok(())
         }
 
         pub(crate) fn wait(&self) -> io::Result<&'static str> {

@@ -11,8 +11,10 @@ mod json;
 mod message;
 mod model;
 mod process;
+mod rounds;
 mod rule;
 mod state;
+mod stdio;
 pub mod template;
 
 pub use action::*;
@@ -23,12 +25,15 @@ pub use json::*;
 pub use message::*;
 pub use model::*;
 pub use process::*;
+pub use rounds::*;
 pub use rule::*;
 pub use state::*;
+pub use stdio::*;
 pub use template::Slot;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sparring_wire::Revision;
 use std::collections::BTreeMap;
 
 /// One scripted server.
@@ -53,8 +58,20 @@ pub struct ServerScript {
     pub info: Option<JsonText>,
     /// `instructions` of the initialize result.
     pub instructions: Option<String>,
-    /// The protocol version of the initialize result, if it is not the case's revision.
+    /// The protocol version of the initialize result, if it is not the one that was agreed on.
     pub version: Option<String>,
+    /// The revisions that the server speaks; only the case's by default. Of those with a handshake the client's is
+    /// taken, or else the newest; 2026-07-28 is spoken beside them, request by request.
+    #[schemars(schema_with = "rounds::revisions")]
+    pub speaks: Vec<Revision>,
+    /// Extensions and their settings, added to the capabilities (2026-07-28; ignored before).
+    pub extensions: Option<JsonText>,
+    /// Caching hints (2026-07-28; ignored before): for each result the first that fits; without one, `ttlMs` is 0 and
+    /// `cacheScope` private.
+    pub caching: Vec<CacheHint>,
+    /// The kinds of notification that `subscriptions/listen` is granted (2026-07-28; ignored before); all that the
+    /// capabilities promise by default.
+    pub grants: Option<Vec<SubscriptionKind>>,
     /// Items per page of each list; everything in one page by default.
     pub page_size: Option<u32>,
     /// What cursors look like.

@@ -1,11 +1,24 @@
 //! A rough look at whether what a script spells out could be a valid message, so that what can't be is marked as a
 //! scripted fault. The judge has the fine rules; this only asks for the members that a method can't do without.
 
+mod rounds;
+
+pub(crate) use rounds::error;
+
 use serde_json::Value;
 use sparring_wire::Revision;
 
 /// Whether `result` could be a result of `method`.
 pub(crate) fn result(method: &str, result: &Value, revision: Revision) -> bool {
+    if revision.is_stateless()
+        && let Some(decided) = rounds::stateless(method, result)
+    {
+        return decided;
+    }
+    // A request that asked for a task got one.
+    if method == "tools/call" && revision == Revision::V2025_11_25 && result.get("task").is_some() {
+        return rounds::task(&result["task"], revision);
+    }
     let each = |key: &str, member: &dyn Fn(&Value) -> bool| {
         result[key].as_array().is_some_and(|items| items.iter().all(member))
     };
@@ -24,8 +37,21 @@ pub(crate) fn result(method: &str, result: &Value, revision: Revision) -> bool {
             "tools/call" => {
                 each("content", &|c| content(c, revision))
                     && result.get("isError").is_none_or(Value::is_boolean)
-                    && result.get("structuredContent").is_none_or(Value::is_object)
+                    && (revision.is_stateless()
+                        || result.get("structuredContent").is_none_or(Value::is_object))
             }
+            "server/discover" => {
+                object("capabilities")
+                    && each("supportedVersions", &Value::is_string)
+                    && result.get("instructions").is_none_or(Value::is_string)
+            }
+            "subscriptions/listen" => {
+                let id = &result["_meta"][sparring_wire::meta::SUBSCRIPTION_ID];
+                id.is_string() || id.is_i64()
+            }
+            "tasks/get" if revision.is_stateless() => rounds::whole_task(result),
+            "tasks/get" | "tasks/cancel" if !revision.is_stateless() => rounds::task(result, revision),
+            "tasks/list" => each("tasks", &|t| rounds::task(t, revision)) && cursor(),
             "resources/list" => {
                 each("resources", &|r| r["uri"].is_string() && r["name"].is_string()) && cursor()
             }
@@ -55,13 +81,24 @@ pub(crate) fn result(method: &str, result: &Value, revision: Revision) -> bool {
 
 fn tool(tool: &Value, revision: Revision) -> bool {
     let schema = |schema: &Value| schema["type"] == "object";
+    let output = |given: &Value| if revision.is_stateless() { given.is_object() } else { schema(given) };
     let string = |key: &str| tool.get(key).is_none_or(Value::is_string);
     tool["name"].is_string()
         && schema(&tool["inputSchema"])
         && string("description")
         && (revision < Revision::V2025_06_18
-            || string("title") && tool.get("outputSchema").is_none_or(schema))
+            || string("title") && tool.get("outputSchema").is_none_or(output))
         && tool.get("annotations").is_none_or(Value::is_object)
+        && tool.get("icons").is_none_or(icons)
+        && (revision != Revision::V2025_11_25
+            || tool.get("execution").is_none_or(|e| {
+                let support = e.get("taskSupport").map(Value::as_str);
+                matches!(support, None | Some(Some("forbidden" | "optional" | "required")))
+            }))
+}
+
+fn icons(icons: &Value) -> bool {
+    icons.as_array().is_some_and(|icons| icons.iter().all(|icon| icon["src"].is_string()))
 }
 
 /// The contents of a resource.
@@ -100,9 +137,20 @@ pub(crate) fn own(method: &str, params: Option<&Value>, request: bool, revision:
     let params = params.unwrap_or(&Value::Null);
     let id = |value: &Value| value.is_string() || value.is_i64();
     match (method, request) {
-        ("ping" | "roots/list", true) => true,
-        ("sampling/createMessage", true) => params["messages"].is_array() && params["maxTokens"].is_number(),
-        ("elicitation/create", true) => revision >= Revision::V2025_06_18 && params["message"].is_string(),
+        // The stateless revision has no requests of the server's.
+        (_, true) if revision.is_stateless() => false,
+        ("ping", true) => true,
+        ("roots/list" | "sampling/createMessage" | "elicitation/create", true) => {
+            rounds::question(method, params, revision)
+        }
+        ("tasks/get" | "tasks/result" | "tasks/cancel", true) => {
+            revision == Revision::V2025_11_25 && params["taskId"].is_string()
+        }
+        ("tasks/list", true) => revision == Revision::V2025_11_25,
+        ("notifications/subscriptions/acknowledged", false) => {
+            revision.is_stateless() && params["notifications"].is_object()
+        }
+        ("notifications/tasks", false) => revision.is_stateless() && rounds::whole_task(params),
         (
             "notifications/tools/list_changed"
             | "notifications/resources/list_changed"
@@ -114,10 +162,10 @@ pub(crate) fn own(method: &str, params: Option<&Value>, request: bool, revision:
         ("notifications/message", false) => params["level"].is_string() && params.get("data").is_some(),
         ("notifications/resources/updated", false) => params["uri"].is_string(),
         ("notifications/elicitation/complete", false) => {
-            revision >= Revision::V2025_11_25 && params["elicitationId"].is_string()
+            revision == Revision::V2025_11_25 && params["elicitationId"].is_string()
         }
         ("notifications/tasks/status", false) => {
-            revision >= Revision::V2025_11_25 && params["taskId"].is_string() && params["status"].is_string()
+            revision == Revision::V2025_11_25 && rounds::task(params, revision)
         }
         _ => false,
     }

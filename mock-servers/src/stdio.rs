@@ -7,14 +7,19 @@
 //!
 //! # The side channel
 //!
-//! JSON Lines over TCP on 127.0.0.1. The child's first line is a `Hello` with the token of its configuration; the
+//! JSON Lines over a socket in the file system, which costs least, or else over TCP on 127.0.0.1. The child's first line is a `Hello` with the token of its configuration; the
 //! harness answers with a `Welcome`; every further line of the child's is a `Report`, or the `Done` that answers an
-//! `Asked` of the harness's. Whoever loses the channel is to end: a mock
-//! whose harness has died kills itself, whatever its script says.
+//! `Asked` of the harness's. A report of what is about to be written to stdout is in the channel before it is written,
+//! so that a client that kills its server hides nothing. Whoever loses the channel is to end: a mock whose harness has
+//! died kills itself, whatever its script says.
 
 mod child;
+mod descendant;
 mod direct;
 mod host;
+mod launcher;
+mod reports;
+mod shell;
 
 use crate::core::Control;
 use crate::script::ServerScript;
@@ -30,6 +35,8 @@ pub use host::{Controlled, StdioMock, StdioSpec};
 const MOCK: &str = "__sparring-mock";
 /// The same for a mock's grandchild.
 const GRANDCHILD: &str = "__sparring-grandchild";
+/// The same for the process between a mock and a daemon.
+const DAEMON: &str = "__sparring-daemon";
 
 /// What a child reads to find out what it is.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +44,8 @@ const GRANDCHILD: &str = "__sparring-grandchild";
 struct Config {
     /// The harness's end of the side channel.
     address: std::net::SocketAddr,
+    /// The same as a socket beside this configuration, where there can be one.
+    socket: Option<std::path::PathBuf>,
     token: String,
     revision: Revision,
     seed: u64,
@@ -50,8 +59,11 @@ struct Config {
 struct Hello {
     token: String,
     pid: u32,
-    /// The incarnation of the mock whose grandchild this is.
+    /// The incarnation of the mock whose grandchild this is; a launcher's server counts as one.
     grandchild_of: Option<u32>,
+    /// It is a launcher's server.
+    #[serde(default)]
+    launched: bool,
 }
 
 /// The harness's answer.
@@ -63,11 +75,14 @@ struct Welcome {
 
 /// Where a mock's process says what it observes.
 pub trait Reporter: Send + Sync {
-    /// Takes in an observation, made at this time of [`crate::sink::monotonic_us`]. Does not block.
+    /// Takes in an observation, made at this time of [`crate::sink::monotonic_us`].
     fn report(&self, monotonic_us: u64, what: What);
 
     /// Returns when all that was reported is safe from the end of this process.
     fn flush(&self);
+
+    /// Nothing more is to be reported for the time being: what was reported is to become known, now or a little later.
+    fn settle(&self) {}
 
     /// The process ends as soon as this returns.
     fn ending(&self) {

@@ -47,6 +47,22 @@ fn main() -> ExitCode {
         held_answers_come_late_and_in_pieces,
         strangers_are_not_listened_to,
         a_mock_that_can_not_start_says_so,
+        loopback_does_where_the_socket_can_not_be_reached,
+        each_signal_can_end_it,
+        ends_take_their_time_and_their_code,
+        a_deaf_process_needs_sigkill,
+        deaths_by_count_are_seen_by_the_client,
+        a_second_instance_is_refused,
+        a_launcher_shares_its_pipes_and_dies_alone,
+        a_relay_forwards_the_end_of_stdin_but_no_signal,
+        a_launcher_can_forward_signals,
+        descendants_stand_where_the_script_says,
+        a_descendant_can_hold_the_clients_pipe,
+        reading_can_stop_at_a_byte_and_go_on,
+        stdin_and_stderr_can_be_closed,
+        a_cut_message_comes_in_two_parts,
+        raw_bytes_and_texts_arrive_as_they_are,
+        the_inherited_mask_and_signals_are_described,
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -642,4 +658,353 @@ async fn a_mock_that_can_not_start_says_so() {
     assert_eq!(output.status.code(), Some(70));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("sparring mock server: "));
     assert_eq!(fixture.end().await, [0_u32; 0]);
+}
+
+async fn loopback_does_where_the_socket_can_not_be_reached() {
+    let fixture = fixture(json!({}));
+    let config: Value = serde_json::from_slice(&std::fs::read(&fixture.mock.command()[2]).unwrap()).unwrap();
+    std::fs::remove_file(config["socket"].as_str().unwrap()).unwrap();
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    assert_eq!(client.close().await.code(), Some(0));
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    assert!(log.whats().contains(&What::StdinClosed));
+}
+
+async fn each_signal_can_end_it() {
+    use nix::sys::signal::Signal;
+    for name in
+        ["SIGBUS", "SIGFPE", "SIGILL", "SIGPIPE", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGTRAP", "SIGHUP"]
+    {
+        let fixture = fixture(json!({"rules": [{"on": "ping", "do": [{"die": name}]}]}));
+        let mut client = fixture.spawn();
+        client.initialize().await;
+        client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+        let status = client.child.wait().await.unwrap();
+        let signal: Signal = name.parse().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(signal as i32), "{name}");
+        fixture.end().await;
+    }
+}
+
+async fn ends_take_their_time_and_their_code() {
+    use nix::sys::signal::Signal;
+    // A flood that nobody reads does not hold up the end, not even the late one.
+    let fixture = fixture(json!({
+        "process": {"at_sigint": {"code": 7, "after_ms": 5}, "at_eof": {"code": 3, "after_ms": 5}},
+        "rules": [{"on": "ping", "do": [{"stderr_bytes": 10_000_000}]}],
+    }));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    fixture.log.wait(|w| matches!(w, What::RuleFired { .. }).then_some(())).await;
+    signal(&client, Signal::SIGINT);
+    assert_eq!(client.child.wait().await.unwrap().code(), Some(7));
+    fixture.mock.all_ended().await;
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    assert_eq!(client.close().await.code(), Some(3));
+    let log = Arc::clone(&fixture.log);
+    assert_eq!(fixture.end().await, [0_u32; 0]);
+    for code in [7, 3] {
+        assert!(log.whats().contains(&What::ProcessExiting { code: Some(code), signal: None }), "{code}");
+    }
+}
+
+async fn a_deaf_process_needs_sigkill() {
+    use nix::sys::signal::Signal;
+    let fixture = fixture(json!({"process": {
+        "ignore_eof": true, "ignore_sigterm": true, "ignore_sigint": true, "ignore_sighup": true,
+    }}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.stdin = None;
+    for sent in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        signal(&client, sent);
+        let received = What::SignalReceived { signal: sent.as_str().to_owned() };
+        fixture.log.wait(|w| (*w == received).then_some(())).await;
+    }
+    assert_eq!(fixture.mock.shutdown().await, [client.child.id().unwrap()]);
+}
+
+async fn deaths_by_count_are_seen_by_the_client() {
+    let fixture = fixture(json!({"process": {"deaths": [
+        {"after": "start", "code": 2, "stderr": "fatal: no such directory\n", "incarnation": 1},
+        {"after": {"received": 3}, "signal": "SIGKILL", "incarnation": 2},
+        {"after": {"sent": 1}, "code": 5, "incarnation": 3},
+    ]}}));
+    let client = fixture.spawn();
+    let output = client.child.wait_with_output().await.unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(2), b"fatal: no such directory\n".to_vec()));
+    fixture.mock.all_ended().await;
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.line().await, "", "no answer");
+    let status = client.child.wait().await.unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    fixture.mock.all_ended().await;
+    let mut client = fixture.spawn();
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.receive().await["id"], 1);
+    assert_eq!(client.child.wait().await.unwrap().code(), Some(5));
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    // What is reported as received is all that the first was sent: nothing.
+    let events = log.events.lock().unwrap();
+    let lines = |n| events.iter().filter(|(i, _, w)| *i == Some(n) && matches!(w, What::Line(_))).count();
+    assert_eq!([lines(1), lines(2), lines(3)], [0, 4, 2]);
+}
+
+async fn a_second_instance_is_refused() {
+    let fixture = fixture(json!({"process": {"single_instance": true}}));
+    let mut first = fixture.spawn();
+    first.initialize().await;
+    let output = fixture.spawn().child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("another instance"));
+    first.close().await;
+    let mut third = fixture.spawn();
+    third.initialize().await;
+    assert_eq!(third.close().await.code(), Some(0));
+    fixture.end().await;
+}
+
+/// The process ids of grandchildren, once there are so many.
+async fn grandchildren(log: &Log, count: usize) -> Vec<u32> {
+    loop {
+        let pids: Vec<u32> = log
+            .whats()
+            .into_iter()
+            .filter_map(|w| match w {
+                What::GrandchildStarted { pid } => Some(pid),
+                _ => None,
+            })
+            .collect();
+        if pids.len() >= count {
+            return pids;
+        }
+        log.changed.notified().await;
+    }
+}
+
+async fn a_launcher_shares_its_pipes_and_dies_alone() {
+    let fixture = fixture(json!({"process": {"launcher": {}, "ignore_eof": true}}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    let launcher = client.child.id().unwrap();
+    let process = fixture
+        .log
+        .wait(|w| match w {
+            What::ProcessStarted(process) => Some(process.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!((process.pid, process.argv), (launcher, fixture.mock.command()));
+    let server = grandchildren(&fixture.log, 1).await[0];
+    assert_eq!(fixture.mock.incarnations(), 1);
+    // What the mock is asked for is the server's to do, not the launcher's.
+    let control = serde_json::from_value(json!({"actions": [{"stdout": "by control"}]})).unwrap();
+    let done = fixture.mock.control(None, control).await;
+    assert_eq!(done, sparring_mock_servers::stdio::Controlled::Done { incarnation: 1 });
+    assert_eq!(client.line().await, "by control\n");
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    let status = client.child.wait().await.unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    // The server has not noticed.
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.receive().await["id"], 1);
+    assert_eq!(fixture.mock.pids(), [server]);
+    assert_eq!(fixture.mock.shutdown().await, [server]);
+}
+
+async fn a_relay_forwards_the_end_of_stdin_but_no_signal() {
+    let fixture = fixture(json!({"process": {
+        "launcher": {"pipes": "relayed", "signals": "ignore", "place": "session"}, "at_eof": {"code": 6},
+    }}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    let server = grandchildren(&fixture.log, 1).await[0];
+    let pid = |pid: u32| nix::unistd::Pid::from_raw(pid.try_into().unwrap());
+    let server_session = nix::unistd::getsid(Some(pid(server))).unwrap();
+    assert_eq!(server_session, pid(server), "it leads a session");
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    fixture.log.wait(|w| matches!(w, What::SignalReceived { .. }).then_some(())).await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.receive().await["id"], 1);
+    assert_eq!(client.close().await.code(), Some(6), "the server's own code");
+    let log = Arc::clone(&fixture.log);
+    assert_eq!(fixture.end().await, [0_u32; 0]);
+    assert!(log.whats().contains(&What::StdinClosed));
+}
+
+async fn a_launcher_can_forward_signals() {
+    let fixture = fixture(json!({"process": {"launcher": {"signals": "forward", "place": "group"}}}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(client.child.wait().await.unwrap().code(), Some(143));
+    let log = Arc::clone(&fixture.log);
+    fixture.end().await;
+    let received = log.whats().into_iter().filter(|w| matches!(w, What::SignalReceived { .. }));
+    assert_eq!(received.count(), 2, "by both");
+}
+
+async fn descendants_stand_where_the_script_says() {
+    let fixture = fixture(json!({"process": {"descendants": [
+        {"depth": 2}, {"place": "group"}, {"place": "session"}, {"place": "daemon"}, {"polite": true},
+    ]}}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    let pids = grandchildren(&fixture.log, 6).await;
+    while fixture.mock.pids().len() < 7 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let server = client.child.id().unwrap();
+    let id = |pid: u32| nix::unistd::Pid::from_raw(pid.try_into().unwrap());
+    let group = |pid| nix::unistd::getpgid(Some(id(pid))).unwrap();
+    let session = |pid| nix::unistd::getsid(Some(id(pid))).unwrap();
+    let of = |group_own: bool, session_own: bool| {
+        pids.iter()
+            .filter(|pid| (group(**pid) != group(server)) == group_own)
+            .filter(|pid| (session(**pid) != session(server)) == session_own)
+            .count()
+    };
+    assert_eq!([of(false, false), of(true, false), of(true, true)], [3, 1, 2]);
+    let daemon = pids.iter().find(|pid| session(**pid) != id(**pid) && session(**pid) != session(server));
+    assert!(daemon.is_some(), "a daemon does not lead its session");
+    // All but the polite one stay when they are asked to go.
+    client.close().await;
+    for pid in &pids {
+        nix::sys::signal::kill(id(*pid), nix::sys::signal::Signal::SIGTERM).unwrap();
+    }
+    while fixture.mock.pids().len() > 5 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(fixture.mock.shutdown().await.len(), 5);
+}
+
+async fn a_descendant_can_hold_the_clients_pipe() {
+    let fixture = fixture(json!({"process": {"descendants": [{"keeps": ["stdout"]}]}}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    let holder = grandchildren(&fixture.log, 1).await[0];
+    assert_eq!(client.close().await.code(), Some(0));
+    let mut end = String::new();
+    tokio::select! {
+        biased;
+        _ = client.stdout.read_line(&mut end) => unreachable!("the pipe is open"),
+        () = tokio::task::yield_now() => {}
+    }
+    while fixture.mock.pids() != [holder] {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(fixture.mock.shutdown().await, [holder]);
+    assert_eq!(client.line().await, "", "now it is closed");
+}
+
+async fn reading_can_stop_at_a_byte_and_go_on() {
+    // The ping's answer says that the second message has not been looked at.
+    let fixture = fixture(json!({"rules": [
+        {"on": "ping", "nth": 1, "do": [{"stop_reading_after": 10}, "default", {"delay_ms": 5}, {"stdout": "again"}, "resume_reading"]},
+    ]}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    let pings =
+        [1, 2].map(|id| format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "ping"}))).concat();
+    client.stdin.as_mut().unwrap().write_all(pings.as_bytes()).await.unwrap();
+    assert_eq!(client.receive().await["id"], 1);
+    assert_eq!(client.line().await, "again\n");
+    assert_eq!(client.receive().await["id"], 2);
+    assert_eq!(client.close().await.code(), Some(0));
+    fixture.end().await;
+}
+
+async fn stdin_and_stderr_can_be_closed() {
+    let fixture = fixture(json!({"rules": [
+        {"on": "ping", "do": [{"delay_ms": 1}, {"stderr": "last words"}, "close_stderr", "close_stdin", {"stdout": "closed"}]},
+    ]}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.line().await, "closed\n");
+    assert_eq!(client.receive().await["id"], 1);
+    let mut words = String::new();
+    client.child.stderr.take().unwrap().read_to_string(&mut words).await.unwrap();
+    assert_eq!(words, "last words");
+    // The reader lets go of the pipe as soon as it has been woken; a process that another test is just forking may hold
+    // it for a moment longer.
+    let mut stdin = client.stdin.take().unwrap();
+    while stdin.write_all(b"\n").await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(stdin);
+    assert_eq!(fixture.mock.shutdown().await, [client.child.id().unwrap()], "it runs on");
+}
+
+async fn a_cut_message_comes_in_two_parts() {
+    let fixture = fixture(json!({"tools": ["echo"], "rules": [
+        {"on": "tools/call", "do": [{"cut_at": 9}]},
+        {"on": "ping", "do": ["default", "write_rest"]},
+    ]}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.echo(1, "x").await;
+    let mut part = [0; 9];
+    client.stdout.read_exact(&mut part).await.unwrap();
+    assert_eq!(&part, b"{\"jsonrpc");
+    client.send(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
+    assert!(client.line().await.ends_with("}\n"));
+    assert_eq!(client.receive().await["id"], 2);
+    client.close().await;
+    fixture.mock.all_ended().await;
+    let flags: Vec<(bool, bool)> =
+        fixture.log.sent().iter().map(|l| (l.unterminated, l.scripted_fault)).collect();
+    assert_eq!(flags, [(false, false), (true, true), (false, false), (false, false)]);
+    fixture.end().await;
+}
+
+async fn raw_bytes_and_texts_arrive_as_they_are() {
+    let fixture = fixture(json!({"rules": [
+        {"on": "ping", "do": [{"stdout_bytes": {"hex": "00ff0d0a"}}, {"stderr": "\u{1b}[1mbold"}, {"exit": 0}]},
+    ]}));
+    let mut client = fixture.spawn();
+    client.initialize().await;
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    let mut rest = Vec::new();
+    client.stdout.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest, [0, 0xff, b'\r', b'\n']);
+    let output = client.child.wait_with_output().await.unwrap();
+    assert_eq!(output.stderr, b"\x1b[1mbold");
+    fixture.mock.all_ended().await;
+    let sent = fixture.log.sent().pop().unwrap();
+    assert!(sent.invalid_utf8 && sent.carriage_return && sent.scripted_fault, "{sent:?}");
+    fixture.end().await;
+}
+
+async fn the_inherited_mask_and_signals_are_described() {
+    let fixture = fixture(json!({}));
+    let command = fixture.mock.command();
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "umask 027; trap '' HUP; exec \"$@\"", "sh"])
+        .args(&command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = fixture
+        .log
+        .wait(|w| match w {
+            What::ProcessStarted(process) => Some(process.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(process.umask, Some(0o027));
+    if cfg!(target_os = "linux") {
+        assert_eq!(process.ignored_signals, ["SIGHUP"]);
+    }
+    assert_eq!(process.blocked_signals, [""; 0]);
+    assert_eq!(child.wait().await.unwrap().code(), Some(0));
+    fixture.end().await;
 }

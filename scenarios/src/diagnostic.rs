@@ -1,9 +1,11 @@
 //! What is wrong with an input file, told as a compiler tells it.
 
+use crate::code::{Code, Severity};
+use serde::Serialize;
 use std::fmt;
 
 /// Something wrong with an input file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// The file, as the user knows it.
     pub file: String,
@@ -13,13 +15,16 @@ pub struct Diagnostic {
     pub column: u32,
     /// How many characters are meant.
     pub width: u32,
-    /// The rule that is broken, a stable word such as `unknown-key`.
-    pub code: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The rule that is broken.
+    pub code: Code,
     /// What is wrong.
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
     /// The text of the line.
+    #[serde(skip)]
     pub source: Option<Box<str>>,
 }
 
@@ -27,18 +32,20 @@ pub struct Diagnostic {
 const WINDOW: usize = 110;
 
 const BOLD_RED: &str = "\u{1b}[1;31m";
+const BOLD_YELLOW: &str = "\u{1b}[1;33m";
 const BOLD: &str = "\u{1b}[1m";
 const BLUE: &str = "\u{1b}[34m";
 const RESET: &str = "\u{1b}[0m";
 
 impl Diagnostic {
     /// About a file as a whole.
-    pub fn whole_file(file: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn whole_file(file: impl Into<String>, code: Code, message: impl Into<String>) -> Self {
         Self {
             file: file.into(),
             line: 0,
             column: 0,
             width: 0,
+            severity: code.severity(),
             code,
             message: message.into(),
             help: None,
@@ -51,7 +58,7 @@ impl Diagnostic {
         file: impl Into<String>,
         text: &str,
         place: Place,
-        code: &'static str,
+        code: Code,
         message: impl Into<String>,
     ) -> Self {
         Self {
@@ -72,9 +79,11 @@ impl Diagnostic {
 
     /// The message with the place and the line of the file, as compilers show it. Ends with a newline.
     pub fn render(&self, colour: bool) -> String {
-        let (red, bold, blue, reset) = if colour { (BOLD_RED, BOLD, BLUE, RESET) } else { ("", "", "", "") };
+        let mark = if self.severity == Severity::Error { BOLD_RED } else { BOLD_YELLOW };
+        let (red, bold, blue, reset) = if colour { (mark, BOLD, BLUE, RESET) } else { ("", "", "", "") };
         let message = printable(&self.message);
-        let mut out = format!("{red}error[{}]{reset}{bold}: {message}{reset}\n", self.code);
+        let mut out =
+            format!("{red}{}[{}]{reset}{bold}: {message}{reset}\n", self.severity.word(), self.code);
         let file = printable(&self.file);
         let help = self.help.as_deref().map(printable);
         let (Some(source), true) = (&self.source, self.line > 0) else {
@@ -198,7 +207,7 @@ mod tests {
             "scenarios/http/session.yaml",
             text,
             Place { line: 2, column: 27, width: 7 },
-            "unknown-key",
+            Code::UnknownKey,
             "`expect.heaeder` is not a key of a pattern",
         )
         .with_help(did_you_mean("heaeder", ["http", "header", "path"]));
@@ -215,7 +224,7 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_and_control_characters_never_reach_the_terminal() {
         let line = format!("{}\u{1b}[2Jhere{}", "x".repeat(200), "y".repeat(200));
-        let at = Diagnostic::at("f", &line, Place { line: 1, column: 205, width: 4 }, "c", "m");
+        let at = Diagnostic::at("f", &line, Place { line: 1, column: 205, width: 4 }, Code::Value, "m");
         let shown = at.render(false);
         assert!(!shown.contains('\u{1b}'));
         let lines: Vec<&str> = shown.lines().collect();

@@ -1,12 +1,15 @@
 //! Reads scenario files: one, a folder of them, or those that the program carries inside.
 
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
+use crate::json_at::Part;
 use crate::scenario::Scenario;
 use crate::yaml::{self, Node, Path, Step};
 use serde::de::DeserializeOwned;
 use serde_saphyr::Error as YamlError;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
-use sparring_mock_servers::script::ServerScript;
+use sparring_mock_servers::library;
+use sparring_mock_servers::script::{CLIENT_METHODS, ServerScript, Trigger};
 use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -28,6 +31,8 @@ pub struct Loaded {
     pub relative: String,
     /// Its text.
     pub text: Cow<'static, str>,
+    /// It is one of those that the program carries inside.
+    pub built_in: bool,
     tree: Node,
 }
 
@@ -37,23 +42,95 @@ impl Loaded {
     }
 }
 
+/// A script file that could be read.
+#[derive(Debug)]
+pub struct LoadedScript {
+    /// The script.
+    pub script: Arc<ServerScript>,
+    /// The file, as messages name it.
+    pub file: String,
+    /// Its text.
+    pub text: Cow<'static, str>,
+    tree: Node,
+}
+
+impl LoadedScript {
+    pub(crate) const fn tree(&self) -> &Node {
+        &self.tree
+    }
+}
+
+/// Files of both kinds, and what is wrong with those that can't be read.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// The scenarios.
+    pub scenarios: Vec<Loaded>,
+    /// The scripts.
+    pub scripts: Vec<LoadedScript>,
+    /// What is wrong with the others, at most one thing for each.
+    pub wrong: Vec<Diagnostic>,
+}
+
+/// Reads the files at `path`, scenarios and scripts. Which of them a file is, its keys tell.
+pub fn inputs(path: &FilePath) -> Inputs {
+    let mut inputs = Inputs::default();
+    let files = match files_at(path) {
+        Ok(files) => files,
+        Err(wrong) => {
+            inputs.wrong.push(wrong);
+            return inputs;
+        }
+    };
+    for (file, relative, text) in files {
+        match text.and_then(|text| input(file, relative, text)) {
+            Ok(Input::Scenario(loaded)) => inputs.scenarios.push(loaded),
+            Ok(Input::Script(loaded)) => inputs.scripts.push(loaded),
+            Err(wrong) => inputs.wrong.push(wrong),
+        }
+    }
+    inputs
+}
+
+enum Input {
+    Scenario(Loaded),
+    Script(LoadedScript),
+}
+
+fn input(file: String, relative: String, text: String) -> Result<Input, Diagnostic> {
+    let tree = yaml::read(&file, &text)?;
+    let of_scenarios = ["scenario", "about", "where", "server", "servers", "drive", "judge"];
+    if of_scenarios.iter().any(|key| tree.has_key(key)) {
+        return parse(file, relative, Cow::Owned(text)).map(Input::Scenario);
+    }
+    let script = typed(&file, &text, &tree, Top::Script)?;
+    Ok(Input::Script(LoadedScript { script: Arc::new(script), file, text: Cow::Owned(text), tree }))
+}
+
 /// Reads the scenario files at `path`: a file, or a folder with all `*.yaml` files below it.
 ///
 /// # Errors
 /// All that is wrong with the files, at most one thing for each; an empty folder too. [`crate::lint::lint`] finds more.
 pub fn load(path: &FilePath) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
+    let files = files_at(path).map_err(|wrong| vec![wrong])?;
+    all(files.into_iter().map(|(file, relative, text)| parse(file, relative, Cow::Owned(text?))))
+}
+
+/// A file: how messages name it, its path relative to the folder, its text.
+type File = (String, String, Result<String, Diagnostic>);
+
+fn files_at(path: &FilePath) -> Result<Vec<File>, Diagnostic> {
     let mut files = Vec::new();
     if path.is_dir() {
-        collect(path, &mut files).map_err(|e| vec![e])?;
+        collect(path, &mut files)?;
         files.sort();
         if files.is_empty() {
-            let message = "there is no scenario file (*.yaml) in this folder";
-            return Err(vec![Diagnostic::whole_file(path.display().to_string(), "no-files", message)]);
+            let message = "there is no file (*.yaml) in this folder";
+            return Err(Diagnostic::whole_file(path.display().to_string(), Code::NoFiles, message));
         }
     } else {
         files.push(path.to_owned());
     }
-    let texts = files.into_iter().map(|file| {
+    let texts = files.into_iter().map(|file| -> File {
         let relative = match file.strip_prefix(path) {
             Ok(rest) if rest.components().next().is_some() => rest,
             _ => FilePath::new(file.file_name().unwrap_or_default()),
@@ -62,7 +139,7 @@ pub fn load(path: &FilePath) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
         let text = read_text(&file);
         (file.display().to_string(), relative.join("/"), text)
     });
-    all(texts.map(|(file, relative, text)| parse(file, relative, Cow::Owned(text?))))
+    Ok(texts.collect())
 }
 
 /// Reads the scenarios that the program carries inside.
@@ -70,9 +147,10 @@ pub fn load(path: &FilePath) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
 /// # Errors
 /// What is wrong with them. The tests see to it that nothing is.
 pub fn embedded() -> Result<Vec<Loaded>, Vec<Diagnostic>> {
-    all(EMBEDDED
-        .iter()
-        .map(|(name, text)| parse(format!("scenarios/{name}"), (*name).to_owned(), Cow::Borrowed(*text))))
+    all(EMBEDDED.iter().map(|(name, text)| {
+        let loaded = parse(format!("scenarios/{name}"), (*name).to_owned(), Cow::Borrowed(*text))?;
+        Ok(Loaded { built_in: true, ..loaded })
+    }))
 }
 
 fn all(results: impl Iterator<Item = Result<Loaded, Diagnostic>>) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
@@ -88,8 +166,9 @@ fn all(results: impl Iterator<Item = Result<Loaded, Diagnostic>>) -> Result<Vec<
 }
 
 fn collect(folder: &FilePath, files: &mut Vec<PathBuf>) -> Result<(), Diagnostic> {
-    let unreadable =
-        |e: std::io::Error| Diagnostic::whole_file(folder.display().to_string(), "unreadable", e.to_string());
+    let unreadable = |e: std::io::Error| {
+        Diagnostic::whole_file(folder.display().to_string(), Code::Unreadable, e.to_string())
+    };
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let path = entry.path();
@@ -105,24 +184,28 @@ fn collect(folder: &FilePath, files: &mut Vec<PathBuf>) -> Result<(), Diagnostic
 
 pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
     let name = || file.display().to_string();
-    let unreadable = |e: std::io::Error| Diagnostic::whole_file(name(), "unreadable", e.to_string());
+    let unreadable = |e: std::io::Error| Diagnostic::whole_file(name(), Code::Unreadable, e.to_string());
     let found = std::fs::metadata(file).map_err(unreadable)?;
     if !found.is_file() {
         // Opening a pipe would wait for its other end.
         let what = if found.is_dir() { "this is a folder" } else { "this is no regular file" };
-        return Err(Diagnostic::whole_file(name(), "unreadable", what));
+        return Err(Diagnostic::whole_file(name(), Code::Unreadable, what));
     }
     let opened = std::fs::File::open(file).map_err(unreadable)?;
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut std::io::Read::take(opened, MAX_FILE + 1), &mut bytes)
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(Diagnostic::whole_file(name(), "too-large", "the file is larger than 1 MiB"));
+        return Err(Diagnostic::whole_file(name(), Code::TooLarge, "the file is larger than 1 MiB"));
     }
     String::from_utf8(bytes).map_err(|e| {
         let before = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
         let line = Place::new(before.matches('\n').count() + 1, 1, 1).line;
-        Diagnostic { line, column: 1, ..Diagnostic::whole_file(name(), "not-utf8", "the file is not UTF-8") }
+        Diagnostic {
+            line,
+            column: 1,
+            ..Diagnostic::whole_file(name(), Code::NotUtf8, "the file is not UTF-8")
+        }
     })
 }
 
@@ -132,8 +215,8 @@ pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
 /// The first thing that is wrong with it.
 pub fn parse(file: String, relative: String, text: Cow<'static, str>) -> Result<Loaded, Diagnostic> {
     let tree = yaml::read(&file, &text)?;
-    let scenario: Scenario = typed(&file, &text, &tree, describe)?;
-    Ok(Loaded { scenario: Arc::new(scenario), file, relative, text, tree })
+    let scenario: Scenario = typed(&file, &text, &tree, Top::Scenario)?;
+    Ok(Loaded { scenario: Arc::new(scenario), file, relative, text, built_in: false, tree })
 }
 
 /// Reads a script file: a server's script by itself, as `server:` of a scenario has it.
@@ -150,7 +233,7 @@ pub fn script(path: &FilePath) -> Result<ServerScript, Diagnostic> {
 /// The first thing that is wrong with it.
 pub fn parse_script(file: &str, text: &str) -> Result<ServerScript, Diagnostic> {
     let tree = yaml::read(file, text)?;
-    typed(file, text, &tree, describe)
+    typed(file, text, &tree, Top::Script)
 }
 
 /// Reads something of the vocabulary that stands in no file of its own: `name` is what messages call the text, `what` in
@@ -165,16 +248,11 @@ pub fn parse_as<T: DeserializeOwned>(
     inside: &'static str,
 ) -> Result<T, Diagnostic> {
     let tree = yaml::read(name, text)?;
-    typed(name, text, &tree, |path| if path.0.is_empty() { what } else { inside })
+    typed(name, text, &tree, Top::Part { what, inside })
 }
 
 /// Reads a typed value, strictly.
-fn typed<T: DeserializeOwned>(
-    file: &str,
-    text: &str,
-    tree: &Node,
-    describe: impl Fn(&Path) -> &'static str,
-) -> Result<T, Diagnostic> {
+fn typed<T: DeserializeOwned>(file: &str, text: &str, tree: &Node, top: Top) -> Result<T, Diagnostic> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::Error,
         merge_keys: MergeKeyPolicy::Error,
@@ -185,16 +263,10 @@ fn typed<T: DeserializeOwned>(
         no_schema: true,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(file, text, tree, &e, describe))
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| explain(file, text, tree, &e, top))
 }
 
-fn explain(
-    file: &str,
-    text: &str,
-    tree: &Node,
-    error: &YamlError,
-    describe: impl Fn(&Path) -> &'static str,
-) -> Diagnostic {
+fn explain(file: &str, text: &str, tree: &Node, error: &YamlError, top: Top) -> Diagnostic {
     let error = error.without_snippet();
     let place = error.location().map(|at| Place {
         line: u32::try_from(at.line()).unwrap_or_default(),
@@ -216,7 +288,12 @@ fn explain(
             let shown = if tail.ends_with(field.as_str()) { tail } else { field.clone() };
             let help = did_you_mean(field, expected.iter().copied())
                 .or_else(|| Some(format!("known are {}", expected.join(", "))));
-            ("unknown-key", key_place, format!("`{shown}` is not a key of {}", describe(&parent)), help)
+            (
+                Code::UnknownKey,
+                key_place,
+                format!("`{shown}` is not a key of {}", describe(top, &parent)),
+                help,
+            )
         }
         YamlError::SerdeUnknownVariant { variant, expected, .. } => {
             let help = did_you_mean(variant, expected.iter().copied())
@@ -226,7 +303,9 @@ fn explain(
             } else {
                 format!("`{variant}` is not a value of `{tail}`")
             };
-            ("unknown-word", key_place, message, help)
+            // The word is a key where it has an argument.
+            let is_key = matches!(path.as_ref().and_then(|p| p.0.last()), Some(Step::Key(k)) if k == variant);
+            (Code::UnknownWord, if is_key { key_place } else { place }, message, help)
         }
         YamlError::SerdeMissingField { field, .. } => {
             // The place given is that of the last value of the map that lacks the key, or of an empty map itself.
@@ -234,21 +313,37 @@ fn explain(
                 Some(path) if tree.is_empty_mapping(path) => path.clone(),
                 _ => parent,
             };
-            let message = format!("{} needs `{field}`", describe_item(&owner, &describe));
-            ("missing-key", tree.value(&owner), message, None)
+            let message = format!("{} needs `{field}`", describe_item(top, &owner));
+            (Code::MissingKey, tree.value(&owner), message, None)
         }
         YamlError::SerdeInvalidType { unexpected, expected, .. }
         | YamlError::SerdeInvalidValue { unexpected, expected, .. } => {
-            ("type", place, format!("this is {unexpected}, but {expected} is expected"), None)
+            (Code::Type, place, format!("this is {unexpected}, but {expected} is expected"), None)
         }
         YamlError::InvalidScalar { ty, .. } => {
-            ("type", place, format!("a number ({ty}) is expected here"), None)
+            (Code::Type, place, format!("a number ({ty}) is expected here"), None)
+        }
+        YamlError::QuotingRequired { value, .. } => {
+            (Code::Type, place, format!("`{value}` is no text unless it stands in quotes"), None)
         }
         YamlError::InvalidBooleanStrict { .. } => {
-            ("type", place, "`true` or `false` is expected here".into(), None)
+            (Code::Type, place, "`true` or `false` is expected here".into(), None)
         }
-        YamlError::Message { msg, .. } => ("value", place, msg.clone(), None),
-        other => ("yaml", place, other.without_place(), None),
+        YamlError::Message { msg, .. } => {
+            match path.as_ref().and_then(|path| inside(text, tree, path, msg)) {
+                Some((code, place, message)) => (code, place, message, None),
+                None => (Code::Value, place, msg.clone(), meant(msg)),
+            }
+        }
+        other => {
+            let message = other.without_place();
+            if message.starts_with("externally tagged enum expected") {
+                let message = "one word, or a map with one key, is expected here".to_owned();
+                (Code::Type, place, message, None)
+            } else {
+                (Code::Yaml, place, message, None)
+            }
+        }
     };
     if place.line == 0 {
         Diagnostic::whole_file(file, code, message).with_help(help)
@@ -258,12 +353,71 @@ fn explain(
 }
 
 /// Like `describe`, for the path of a map itself, which may end in an index.
-fn describe_item(path: &Path, describe: &impl Fn(&Path) -> &'static str) -> &'static str {
+fn describe_item(top: Top, path: &Path) -> String {
     let mut path = path.clone();
     while matches!(path.0.last(), Some(Step::Index(_))) {
         path.0.pop();
     }
-    describe(&path)
+    describe(top, &path)
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Top {
+    Scenario,
+    Script,
+    /// What is in no file of its own, in words, and what is in it.
+    Part {
+        what: &'static str,
+        inside: &'static str,
+    },
+}
+
+/// What a word that stands first in a message was meant to be: a trigger, or a tool of the library.
+fn meant(message: &str) -> Option<String> {
+    let word = message.strip_prefix('`')?.split('`').next()?;
+    let known = Trigger::WORDS.iter().chain(&CLIENT_METHODS).chain(&library::TOOLS);
+    did_you_mean(word, known.copied())
+}
+
+/// If the message is about a part of a text at `path`, or about a placeholder below it: where that is, and the message
+/// without that.
+fn inside(file: &str, tree: &Node, path: &Path, message: &str) -> Option<(Code, Place, String)> {
+    if let Some(rest) = message.strip_prefix("`{{") {
+        let placeholder = format!("{{{{{}", rest.split('`').next()?);
+        let place = tree.find_text(file, path, &placeholder).unwrap_or_else(|| tree.value(path));
+        return Some((Code::Placeholder, place, message.to_owned()));
+    }
+    let scalar = tree.scalar(path)?;
+    if message.starts_with("not JSON: ") {
+        let error = serde_json::from_str::<serde::de::IgnoredAny>(&scalar.text).err()?;
+        let line_start: usize =
+            scalar.text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+        let end = (line_start + error.column().saturating_sub(1)).min(scalar.text.len());
+        let at = scalar.text.get(..end)?.chars().count();
+        let place = scalar.place(file, at..at + 1)?;
+        let said = error.to_string();
+        let said = said.split(" at line ").next().unwrap_or(&said);
+        return Some((Code::Json, place, format!("this is not JSON: {said}")));
+    }
+    let pointer = message.strip_prefix("the key at ")?.strip_suffix(" occurs twice")?;
+    let mut value = &serde_json::from_str::<serde_json::Value>(&scalar.text).ok()?;
+    let mut inside = Vec::new();
+    for token in pointer.split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        match value.as_array().and_then(|items| Some((items, token.parse::<usize>().ok()?))) {
+            Some((items, index)) => {
+                inside.push(Step::Index(index));
+                value = items.get(index)?;
+            }
+            None => {
+                value = value.get(&token)?;
+                inside.push(Step::Key(token));
+            }
+        }
+    }
+    let place = tree.json(file, path, &inside, Part::Key);
+    Some((Code::DuplicateKey, place, format!("the key at {pointer} of this JSON occurs twice")))
 }
 
 trait WithoutPlace {
@@ -281,40 +435,39 @@ impl WithoutPlace for YamlError {
     }
 }
 
-/// What a path of a scenario file leads to, in words.
-fn describe(path: &Path) -> &'static str {
-    let keys: Vec<&str> = path
-        .0
-        .iter()
-        .filter_map(|step| match step {
-            Step::Key(key) => Some(key.as_str()),
-            Step::Index(_) => None,
-        })
-        .collect();
-    match keys.as_slice() {
+/// What a path of a file leads to, in words.
+fn describe(top: Top, path: &Path) -> String {
+    if let Top::Part { what, inside } = top {
+        return (if path.0.is_empty() { what } else { inside }).to_owned();
+    }
+    // A script file is what a scenario has at `server`.
+    let mut keys = if top == Top::Script { vec!["server"] } else { Vec::new() };
+    let further = path.0.iter().filter_map(|step| match step {
+        Step::Key(key) => Some(key.as_str()),
+        Step::Index(_) => None,
+    });
+    keys.extend(further);
+    let words = match keys.as_slice() {
         [] => "a scenario",
-        ["where"] => "`where`",
         ["drive"] => "a step",
         ["drive", .., "wait_for"] => "a pattern",
         ["drive", _, ..] => "this operation",
         ["judge"] => "a check",
-        ["judge", .., "count"] => "`count`",
-        ["judge", .., "each"] => "`each`",
-        ["judge", .., "spacing"] => "`spacing`",
         ["judge", .., "header" | "query" | "form"] => "this map",
+        ["judge", .., "count" | "each" | "spacing"] | ["where"] | ["servers"] => "",
         ["judge", ..] => "a pattern",
         ["server"] | ["servers", _] => "a server's script",
-        ["servers"] => "`servers`",
         [.., "rules"] => "a rule",
-        [.., "process"] => "`process`",
-        [.., "http"] => "`http`",
-        [.., "auth"] => "`auth`",
         [.., "tools" | "add_tool"] => "a tool",
         [.., "resources" | "add_resource"] => "a resource",
         [.., "prompts"] => "a prompt",
         [.., "do"] => "the actions",
         [.., "do", _] => "this action",
-        _ => "this",
+        _ => "",
+    };
+    match keys.last() {
+        Some(last) if words.is_empty() => format!("`{last}`"),
+        _ => words.to_owned(),
     }
 }
 
@@ -407,12 +560,26 @@ judge:
         8│       do: [ { expire_sesion: }, { status: 404 } ]
          │               ^^^^^^^^^^^^^ did you mean `expire_session`?
         ");
+        insta::assert_snapshot!(without("tools: [echo]", "cursors: nummeric"), @r"
+        error[unknown-word]: `nummeric` is not a value of `server.cursors`
+         ┌─ area/name.yaml:5:12
+         │
+        5│   cursors: nummeric
+         │            ^^^^^^^^ did you mean `numeric`?
+        ");
+        insta::assert_snapshot!(without("tools: [echo]", "cursors: [numeric]"), @r"
+        error[type]: one word, or a map with one key, is expected here
+         ┌─ area/name.yaml:5:12
+         │
+        5│   cursors: [numeric]
+         │            ^^^^^^^^^
+        ");
         insta::assert_snapshot!(without("status: 404", "status: soon"), @r#"
         error[type]: this is string "soon", but a status code, or a map with `code`, `headers` and `body` is expected
          ┌─ area/name.yaml:8:34
          │
         8│       do: [ { expire_session: }, { status: soon } ]
-         │                                  ^
+         │                                  ^^^^^^^^^^^^^^^^
         "#);
         insta::assert_snapshot!(without("version: 1", "version: one"), @r"
         error[type]: a number (u32) is expected here
@@ -426,21 +593,21 @@ judge:
          ┌─ area/name.yaml:1:1
          │
         1│ scenario: area.name
-         │ ^
+         │ ^^^^^^^^
         ");
         insta::assert_snapshot!(without("- open:", "- read: {}"), @r"
         error[missing-key]: this operation needs `uri`
           ┌─ area/name.yaml:10:11
           │
         10│   - read: {}
-          │           ^
+          │           ^^
         ");
         insta::assert_snapshot!(without("- open:", "- read: { server: one }"), @r"
         error[missing-key]: this operation needs `uri`
           ┌─ area/name.yaml:10:11
           │
         10│   - read: { server: one }
-          │           ^
+          │           ^^^^^^^^^^^^^^^
         ");
         insta::assert_snapshot!(without("- open:", "- { open: , background: yes }"), @r"
         error[type]: `true` or `false` is expected here
@@ -454,29 +621,88 @@ judge:
          ┌─ area/name.yaml:7:11
          │
         7│     - on: tools/cal
-         │           ^^^^^^^^^
+         │           ^^^^^^^^^ did you mean `tools/call`?
         ");
         insta::assert_snapshot!(without("tools: [echo]", "tools: [ecko]"), @r"
-        error[value]: `ecko` is no tool of the library; there are echo, add, fail, image, audio, embedded-text, embedded-blob, blob-1mib, link, empty, slow, add_numbers
+        error[value]: `ecko` is no tool of the library; there are echo, add, fail, image, audio, embedded-text, embedded-blob, blob-1mib, link, empty, slow, add_numbers, ask, confirm, connect, sample, roots, long, mirror, array
          ┌─ area/name.yaml:5:11
          │
         5│   tools: [ecko]
-         │           ^^^^
+         │           ^^^^ did you mean `echo`?
         ");
         insta::assert_snapshot!(without("- open:", "- { open: , close: }"), @r"
         error[value]: a step has only one operation
           ┌─ area/name.yaml:10:5
           │
         10│   - { open: , close: }
-          │     ^
+          │     ^^^^^^^^^^^^^^^^^^
         ");
         insta::assert_snapshot!(without("- open:", "- call: { tool: echo, arguments: '{\"a\": 010}' }"), @r#"
-        error[value]: not JSON: invalid number at line 1 column 8
-          ┌─ area/name.yaml:10:36
+        error[json]: this is not JSON: invalid number
+          ┌─ area/name.yaml:10:44
           │
         10│   - call: { tool: echo, arguments: '{"a": 010}' }
-          │                                    ^^^^^^^^^^^^
+          │                                            ^
         "#);
+    }
+
+    #[test]
+    fn errors_in_json_are_shown_where_they_are() {
+        insta::assert_snapshot!(without("      do: [ { expire_session: }, { status: 404 } ]", "      do:\n        - respond: |\n            {\n              \"a\": [1, 2,, 3]\n            }"), @r#"
+        error[json]: this is not JSON: expected value
+          ┌─ area/name.yaml:11:26
+          │
+        11│               "a": [1, 2,, 3]
+          │                          ^
+        "#);
+        insta::assert_snapshot!(without("do: [ { expire_session: }, { status: 404 } ]", "do: [ { respond: '{\"a\": [\"x\", \"b {{ids}}\"]}' } ]"), @r#"
+        error[placeholder]: `{{ids}}` is no placeholder; `{{open}}` stands for two braces
+         ┌─ area/name.yaml:8:40
+         │
+        8│       do: [ { respond: '{"a": ["x", "b {{ids}}"]}' } ]
+         │                                        ^^^^^^^
+        "#);
+        insta::assert_snapshot!(without("- open:", "- call: { tool: echo, arguments: \"{\\\"a\\\": {\\\"b\\\": 1, \\\"b\\\": 2}}\" }"), @r#"
+        error[duplicate-key]: the key at /a/b of this JSON occurs twice
+          ┌─ area/name.yaml:10:56
+          │
+        10│   - call: { tool: echo, arguments: "{\"a\": {\"b\": 1, \"b\": 2}}" }
+          │                                                        ^^^^
+        "#);
+        insta::assert_snapshot!(without("- open:", "- call: { tool: echo, arguments: '{\"it''s\": tru}' }"), @r#"
+        error[json]: this is not JSON: expected ident
+          ┌─ area/name.yaml:10:50
+          │
+        10│   - call: { tool: echo, arguments: '{"it''s": tru}' }
+          │                                                  ^
+        "#);
+        insta::assert_snapshot!(without("- open:", "- call:\n      tool: echo\n      arguments: >-\n        {\"a\": 1,\n        \"b\": oh}"), @r#"
+        error[json]: this is not JSON: expected value
+          ┌─ area/name.yaml:14:14
+          │
+        14│         "b": oh}
+          │              ^
+        "#);
+    }
+
+    #[test]
+    fn scripts_and_scenarios_are_told_apart_by_their_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("area")).unwrap();
+        std::fs::write(folder.path().join("area/name.yaml"), GOOD).unwrap();
+        std::fs::write(folder.path().join("one.yaml"), "tools: [echo]\n").unwrap();
+        std::fs::write(folder.path().join("two.yaml"), "tolls: [echo]\n").unwrap();
+        let inputs = inputs(folder.path());
+        assert_eq!((inputs.scenarios.len(), inputs.scripts.len()), (1, 1));
+        let file = folder.path().join("two.yaml").display().to_string();
+        let said = inputs.wrong[0].render(false).replace(&file, "two.yaml");
+        insta::assert_snapshot!(said, @r"
+        error[unknown-key]: `tolls` is not a key of a server's script
+         ┌─ two.yaml:1:1
+         │
+        1│ tolls: [echo]
+         │ ^^^^^ did you mean `tools`?
+        ");
     }
 
     #[test]
@@ -493,11 +719,11 @@ judge:
         std::fs::write(folder.path().join("bad.yaml"), "a: b\n").unwrap();
         std::fs::write(folder.path().join("worse.yaml"), b"a: \xff\n").unwrap();
         let wrong = load(folder.path()).unwrap_err();
-        let codes: Vec<_> = wrong.iter().map(|e| e.code).collect();
+        let codes: Vec<_> = wrong.iter().map(|e| e.code.word()).collect();
         assert_eq!(codes, ["unknown-key", "not-utf8"]);
 
         let empty = tempfile::tempdir().unwrap();
-        assert_eq!(load(empty.path()).unwrap_err()[0].code, "no-files");
-        assert_eq!(load(&empty.path().join("gone.yaml")).unwrap_err()[0].code, "unreadable");
+        assert_eq!(load(empty.path()).unwrap_err()[0].code, Code::NoFiles);
+        assert_eq!(load(&empty.path().join("gone.yaml")).unwrap_err()[0].code, Code::Unreadable);
     }
 }

@@ -4,6 +4,7 @@
 //! judged. The fields here are those that a scenario or monitor judges; unknown ones are errors.
 
 use crate::catalogue;
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
 use crate::load::read_text;
 use crate::scenario::Scenario;
@@ -439,7 +440,7 @@ impl Profile {
         let profile: Self = toml::from_str(text).map_err(|e| explain(file, text, &e))?;
         if let Some((id, message)) = profile.nonsense() {
             let place = place_of_field(text, id);
-            return Err(Diagnostic::at(file, text, place, "value", format!("`{id}` {message}")));
+            return Err(Diagnostic::at(file, text, place, Code::Value, format!("`{id}` {message}")));
         }
         Ok(profile)
     }
@@ -576,18 +577,18 @@ fn explain(file: &str, text: &str, error: &toml::de::Error) -> Diagnostic {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let (code, message, help) = match quoted.split_first() {
         Some((word, known)) if message.starts_with("unknown field") => (
-            "unknown-key",
+            Code::UnknownKey,
             format!("`{word}` is not a field of this part of a host profile"),
             did_you_mean(word, known.iter().copied())
                 .or_else(|| Some(format!("known are {}", known.join(", ")))),
         ),
         Some((word, known)) if message.starts_with("unknown variant") => (
-            "unknown-word",
+            Code::UnknownWord,
             format!("`{word}` is not a value of this field"),
             did_you_mean(word, known.iter().copied())
                 .or_else(|| Some(format!("known are {}", known.join(", ")))),
         ),
-        _ => ("value", message.to_owned(), None),
+        _ => (Code::Value, message.to_owned(), None),
     };
     match place {
         Some(place) => Diagnostic::at(file, text, place, code, message).with_help(help),
@@ -671,7 +672,7 @@ mod tests {
             let (section, name) = promise.id.split_once('.').unwrap();
             let text = format!("[{section}]\n{name} = {{ }}\n");
             let e = Profile::parse("p", &text).unwrap_err();
-            assert_ne!(e.code, "unknown-key", "{}", promise.id);
+            assert_ne!(e.code, Code::UnknownKey, "{}", promise.id);
         }
     }
 

@@ -3,7 +3,10 @@
 //! What the files may not use is refused here: anchors, aliases, tags, merge keys, several documents and keys that occur
 //! twice.
 
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place};
+use crate::json_at::{self, Part};
+use crate::scalar::Scalar;
 use serde_saphyr::granit_parser::{Event, Parser, Span};
 
 /// Deeper nesting than any input file has.
@@ -18,7 +21,7 @@ pub(crate) struct Node {
 
 #[derive(Debug)]
 enum Kind {
-    Scalar,
+    Scalar(Scalar),
     Sequence(Vec<Node>),
     Mapping(Vec<(String, Place, Node)>),
 }
@@ -74,20 +77,61 @@ impl Node {
         key.unwrap_or(value)
     }
 
-    pub(crate) fn is_empty_mapping(&self, path: &Path) -> bool {
-        let mut node = self;
-        for step in &path.0 {
-            let next = match (step, &node.kind) {
-                (Step::Index(n), Kind::Sequence(items)) => items.get(*n),
-                (Step::Key(key), Kind::Mapping(entries)) => {
-                    entries.iter().find(|(name, ..)| name == key).map(|(.., value)| value)
+    /// Where something in JSON text stands: `at` leads to the text in the file, `inside` on from there. JSON that was
+    /// written as a map is followed as a map. If the way of writing can't be followed, the text as a whole.
+    pub(crate) fn json(&self, file: &str, at: &Path, inside: &[Step], part: Part) -> Place {
+        let Some(Kind::Scalar(scalar)) = self.get(at).map(|node| &node.kind) else {
+            let path = Path(at.0.iter().chain(inside).cloned().collect());
+            return if part == Part::Key { self.key(&path) } else { self.value(&path) };
+        };
+        json_at::locate(&scalar.text, inside, part)
+            .and_then(|characters| scalar.place(file, characters))
+            .unwrap_or_else(|| self.value(at))
+    }
+
+    /// Where this text stands in the first scalar below `path` that has it.
+    pub(crate) fn find_text(&self, file: &str, path: &Path, text: &str) -> Option<Place> {
+        fn search(node: &Node, file: &str, text: &str) -> Option<Place> {
+            match &node.kind {
+                Kind::Scalar(scalar) => {
+                    let at = scalar.text.find(text)?;
+                    let start = scalar.text[..at].chars().count();
+                    Some(scalar.place(file, start..start + text.chars().count()).unwrap_or(node.place))
                 }
-                _ => None,
-            };
-            let Some(next) = next else { return false };
-            node = next;
+                Kind::Sequence(items) => items.iter().find_map(|item| search(item, file, text)),
+                Kind::Mapping(entries) => entries.iter().find_map(|(.., value)| search(value, file, text)),
+            }
         }
-        matches!(&node.kind, Kind::Mapping(entries) if entries.is_empty())
+        search(self.get(path)?, file, text)
+    }
+
+    /// The scalar at `path`.
+    pub(crate) fn scalar(&self, path: &Path) -> Option<&Scalar> {
+        match &self.get(path)?.kind {
+            Kind::Scalar(scalar) => Some(scalar),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a map with this key.
+    pub(crate) fn has_key(&self, key: &str) -> bool {
+        matches!(&self.kind, Kind::Mapping(entries) if entries.iter().any(|(name, ..)| name == key))
+    }
+
+    pub(crate) fn is_empty_mapping(&self, path: &Path) -> bool {
+        self.get(path).is_some_and(|node| matches!(&node.kind, Kind::Mapping(entries) if entries.is_empty()))
+    }
+
+    /// The node at `path`. An index into something that is no sequence is passed over.
+    fn get(&self, path: &Path) -> Option<&Self> {
+        path.0.iter().try_fold(self, |node, step| match (step, &node.kind) {
+            (Step::Index(n), Kind::Sequence(items)) => items.get(*n),
+            (Step::Index(_), _) => Some(node),
+            (Step::Key(key), Kind::Mapping(entries)) => {
+                entries.iter().find(|(name, ..)| name == key).map(|(.., value)| value)
+            }
+            (Step::Key(_), _) => None,
+        })
     }
 
     fn find(&self, path: &[Step]) -> (Option<Place>, Place) {
@@ -122,7 +166,7 @@ impl Node {
     fn search(&self, line: u32, column: u32, here: &Path) -> Option<Path> {
         let is = |place: &Place| place.line == line && place.column == column;
         match &self.kind {
-            Kind::Scalar => is(&self.place).then(|| here.clone()),
+            Kind::Scalar(_) => is(&self.place).then(|| here.clone()),
             Kind::Sequence(items) => items
                 .iter()
                 .enumerate()
@@ -148,7 +192,7 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Node, Diagnostic> {
         let (event, span) = next.map_err(|e| {
             let marker = e.marker();
             let place = Place::new(marker.line(), marker.col() + 1, 1);
-            Diagnostic::at(file, text, place, "yaml", e.info().to_string())
+            Diagnostic::at(file, text, place, Code::Yaml, e.info().to_string())
         })?;
         let place = place_of(text, &span);
         let refuse = |code, message: &str| Err(Diagnostic::at(file, text, place, code, message));
@@ -160,24 +204,24 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Node, Diagnostic> {
             _ => (0, false),
         };
         if anchor != 0 {
-            return refuse("anchor", "anchors and aliases are not used in these files");
+            return refuse(Code::Anchor, "anchors and aliases are not used in these files");
         }
         if tag {
-            return refuse("tag", "tags are not used in these files");
+            return refuse(Code::Tag, "tags are not used in these files");
         }
         let done = match event {
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                return refuse("anchor", "anchors and aliases are not used in these files");
+                return refuse(Code::Anchor, "anchors and aliases are not used in these files");
             }
             Event::DocumentStart(..) => {
                 documents += 1;
                 if documents > 1 {
-                    return refuse("yaml", "a file has only one document");
+                    return refuse(Code::Yaml, "a file has only one document");
                 }
                 None
             }
             Event::SequenceStart(..) | Event::MappingStart(..) if stack.len() >= MAX_DEPTH => {
-                return refuse("yaml", "this is nested too deeply");
+                return refuse(Code::Yaml, "this is nested too deeply");
             }
             Event::SequenceStart(..) => {
                 stack.push(Open::Sequence(place, Vec::new()));
@@ -187,23 +231,34 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Node, Diagnostic> {
                 stack.push(Open::Mapping(place, None, Vec::new()));
                 None
             }
-            Event::Scalar(value, ..) => {
+            Event::Scalar(value, style, ..) => {
                 if let Some(Open::Mapping(_, key @ None, entries)) = stack.last_mut() {
                     if value == "<<" {
-                        return refuse("merge-key", "merge keys are not used in these files");
+                        return refuse(Code::MergeKey, "merge keys are not used in these files");
                     }
                     if entries.iter().any(|(name, ..)| *name == value) {
-                        return refuse("duplicate-key", &format!("the key `{value}` occurs twice"));
+                        return refuse(Code::DuplicateKey, &format!("the key `{value}` occurs twice"));
                     }
                     *key = Some((value.into_owned(), place));
                     None
                 } else {
-                    Some(Node { place, kind: Kind::Scalar })
+                    let source = span.byte_range().unwrap_or_default();
+                    let scalar = Scalar::new(value.into_owned(), style, source);
+                    Some(Node { place, kind: Kind::Scalar(scalar) })
                 }
             }
             Event::SequenceEnd | Event::MappingEnd => match stack.pop() {
-                Some(Open::Sequence(place, items)) => Some(Node { place, kind: Kind::Sequence(items) }),
-                Some(Open::Mapping(place, _, entries)) => Some(Node { place, kind: Kind::Mapping(entries) }),
+                Some(Open::Sequence(place, items)) => {
+                    Some(Node { place: until(place, &span), kind: Kind::Sequence(items) })
+                }
+                Some(Open::Mapping(place, _, entries)) => {
+                    let place = match entries.first() {
+                        // A map in block style begins with its first key.
+                        Some((_, key, _)) if (key.line, key.column) == (place.line, place.column) => *key,
+                        _ => until(place, &span),
+                    };
+                    Some(Node { place, kind: Kind::Mapping(entries) })
+                }
                 None => None,
             },
             _ => None,
@@ -214,17 +269,24 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Node, Diagnostic> {
                 Some(Open::Sequence(_, items)) => items.push(node),
                 Some(Open::Mapping(_, key, entries)) => match key.take() {
                     Some((name, place)) => entries.push((name, place, node)),
-                    None => return refuse("yaml", "a key is a plain word"),
+                    None => return refuse(Code::Yaml, "a key is a plain word"),
                 },
             }
         }
     }
-    root.ok_or_else(|| Diagnostic::whole_file(file, "yaml", "the file is empty"))
+    root.ok_or_else(|| Diagnostic::whole_file(file, Code::Yaml, "the file is empty"))
 }
 
 enum Open {
     Sequence(Place, Vec<Node>),
     Mapping(Place, Option<(String, Place)>, Vec<(String, Place, Node)>),
+}
+
+/// From the start of a list or map in flow style to its end, if that is on the same line.
+fn until(start: Place, end: &Span) -> Place {
+    let (line, column) = (end.end.line(), end.end.col() + 1);
+    let on_one_line = line == start.line as usize && column > start.column as usize;
+    if on_one_line { Place::new(line, start.column as usize, column - start.column as usize) } else { start }
 }
 
 fn place_of(text: &str, span: &Span) -> Place {
@@ -240,7 +302,7 @@ mod tests {
 
     fn refused(text: &str) -> (&'static str, u32, u32) {
         let e = read("f.yaml", text).unwrap_err();
-        (e.code, e.line, e.column)
+        (e.code.word(), e.line, e.column)
     }
 
     #[test]

@@ -68,10 +68,8 @@ const NOT_BY_A_WORD: &[&str] = &[
     "auth-token-redirect-not-followed-cross-origin",
     // Two servers in a scenario.
     "auth-token-per-resource",
-    // A document of the client's, at a place that the mock does not reach.
+    // At a place that the mock does not reach.
     "auth-reg-cimd-document-hosted",
-    "auth-reg-cimd-document-fields",
-    "auth-reg-cimd-document-id-match",
     // The callback is the client's.
     "auth-sec-callback-loopback-only",
 ];

@@ -413,8 +413,16 @@ pub mod codes {
     pub const INVALID_PARAMS: i64 = -32602;
     /// Internal error.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// Resource not found (up to 2025-11-25).
+    /// Resource not found (up to 2025-11-25; `INVALID_PARAMS` from 2026-07-28 on).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// URL elicitation required (2025-11-25 only).
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// HTTP headers and body disagree, or a required header is missing (2026-07-28).
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The request needs a capability that the client has not declared on it (2026-07-28).
+    pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
+    /// The server does not speak the request's protocol version (2026-07-28).
+    pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 }
 
 #[cfg(test)]

@@ -34,6 +34,9 @@ impl Revision {
     pub const WITH_HANDSHAKE: [Self; 4] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
 
+    /// The stateless revision.
+    pub const STATELESS: Self = Self::V2026_07_28;
+
     /// The newest revision with a handshake.
     pub const LATEST_HANDSHAKE: Self = Self::V2025_11_25;
 
@@ -51,6 +54,11 @@ impl Revision {
     /// Whether connections open with `initialize`.
     pub fn has_handshake(self) -> bool {
         self < Self::V2026_07_28
+    }
+
+    /// Whether each request stands for itself and carries what it needs in `_meta`.
+    pub fn is_stateless(self) -> bool {
+        !self.has_handshake()
     }
 
     /// Whether JSON-RPC batches may appear on the wire at all. 2024-11-05 does not mention them;

@@ -231,6 +231,16 @@ pub struct Process {
     pub session: i32,
     /// File descriptors open at the start, besides 0, 1 and 2.
     pub descriptors: Vec<i32>,
+    /// The mask of file permissions, where the system has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub umask: Option<u32>,
+    /// Signals that were blocked at the start, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_signals: Vec<String>,
+    /// Signals that were ignored at the start, by name, where the system can tell (Linux); never SIGPIPE, which the
+    /// mock's own runtime ignores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored_signals: Vec<String>,
 }
 
 /// A line on stdin or stdout.

@@ -72,18 +72,21 @@ async fn echo_lines(
     Ok(())
 }
 
-/// A child process that answers JSON lines over pipes.
-pub(super) struct StdioFloor {
-    _child: tokio::process::Child,
+/// The least that a client of a stdio server does: it writes a request, reads a line and parses it. It drives the floor,
+/// and a mock that is measured alone.
+#[derive(Debug)]
+pub struct LineClient {
+    child: tokio::process::Child,
     to: tokio::process::ChildStdin,
     from: BufReader<tokio::process::ChildStdout>,
     line: String,
 }
 
-impl StdioFloor {
-    pub(super) fn start() -> io::Result<Self> {
-        let mut child = tokio::process::Command::new(std::env::current_exe()?)
-            .arg(FLOOR_ARGUMENT)
+impl LineClient {
+    /// Starts a server; it is killed when the client is dropped. Fails if the program can't be started.
+    pub fn start(program: &std::ffi::OsStr, arguments: &[String]) -> io::Result<Self> {
+        let mut child = tokio::process::Command::new(program)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -91,22 +94,53 @@ impl StdioFloor {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("the child has no pipes"));
         };
-        Ok(Self { _child: child, to, from: BufReader::new(from), line: String::new() })
+        Ok(Self { child, to, from: BufReader::new(from), line: String::new() })
     }
 
-    pub(super) async fn round(&mut self, calls: u32) -> io::Result<Samples> {
+    /// Starts the floor's far end: a child process that answers JSON lines over pipes. `main` has to have called
+    /// [`run_if_floor`].
+    pub fn floor() -> io::Result<Self> {
+        Self::start(std::env::current_exe()?.as_os_str(), &[FLOOR_ARGUMENT.to_owned()])
+    }
+
+    /// The server's process id, while it has not ended.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Writes a message.
+    pub async fn send(&mut self, message: &Value) -> io::Result<()> {
+        let mut text = message.to_string();
+        text.push('\n');
+        self.to.write_all(text.as_bytes()).await
+    }
+
+    /// Reads a message.
+    pub async fn receive(&mut self) -> io::Result<Value> {
+        self.line.clear();
+        self.from.read_line(&mut self.line).await?;
+        Ok(serde_json::from_str(&self.line)?)
+    }
+
+    /// Calls `echo` this many times, one after the other, and checks each answer.
+    pub async fn round(&mut self, calls: u32) -> io::Result<Samples> {
         let mut samples = Samples::with_capacity(calls as usize);
         for id in 0..u64::from(calls) {
             let start = Instant::now();
-            let mut text = request(id).to_string();
-            text.push('\n');
-            self.to.write_all(text.as_bytes()).await?;
-            self.line.clear();
-            self.from.read_line(&mut self.line).await?;
-            check(id, &serde_json::from_str(&self.line)?)?;
+            self.send(&request(id)).await?;
+            check(id, &self.receive().await?)?;
             samples.push(start.elapsed());
         }
         Ok(samples)
+    }
+
+    /// Closes the server's stdin and waits for its end.
+    pub async fn close(self) -> io::Result<std::process::ExitStatus> {
+        let Self { mut child, to, from, .. } = self;
+        drop(to);
+        let status = child.wait().await;
+        drop(from);
+        status
     }
 }
 

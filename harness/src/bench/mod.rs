@@ -2,7 +2,7 @@
 
 mod floor;
 
-pub use floor::run_if_floor;
+pub use floor::{LineClient, run_if_floor};
 
 use crate::cli::{BenchArgs, Trouble};
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Subject, Target};
@@ -130,7 +130,7 @@ impl DriverEvents for Deaf {
 }
 
 enum Floor {
-    Stdio(Box<floor::StdioFloor>),
+    Stdio(Box<LineClient>),
     Http(floor::HttpFloor),
 }
 
@@ -204,7 +204,7 @@ async fn measure(
 ) -> Result<Vec<Measured>, Trouble> {
     let ours = |e: io::Error| Trouble::new(exit_code::HARNESS_ERROR, format!("the bench failed: {e}"));
     let mut floor = match transport {
-        Transport::Stdio => Floor::Stdio(Box::new(floor::StdioFloor::start().map_err(ours)?)),
+        Transport::Stdio => Floor::Stdio(Box::new(LineClient::floor().map_err(ours)?)),
         Transport::Http => Floor::Http(floor::HttpFloor::start().await.map_err(ours)?),
         Transport::SseLegacy => return Err(Trouble::usage("--transport: the bench has stdio and http")),
     };
@@ -359,7 +359,8 @@ fn all(rounds: &[Samples]) -> Samples {
     all
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, 0 if there is none.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -37,10 +37,16 @@ pub enum Command {
     Run(RunArgs),
     /// List the cases that a run would have, without running any.
     List(Selection),
-    /// Check scenario files; without paths, the built-in ones.
+    /// Check scenario and script files; without paths, the built-in scenarios.
+    ///
+    /// Says what is wrong and where, as a compiler does. Errors have exit code 2; warnings alone have not. All that can
+    /// be said is in docs/scenario-format.md, each under its code.
     Lint {
-        /// Files or folders.
+        /// Files or folders. Which of both a file is, its keys tell.
         paths: Vec<PathBuf>,
+        /// How to say it: in words, or as one JSON document on stdout.
+        #[arg(long, value_enum, default_value_t = LintFormat::Text)]
+        format: LintFormat,
     },
     /// Explain a requirement, a promise, a monitor, a scenario or a check.
     Explain {
@@ -72,6 +78,15 @@ pub enum Command {
         /// Of what.
         kind: SchemaKind,
     },
+}
+
+/// How the lint says what it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LintFormat {
+    /// In words, for people.
+    Text,
+    /// As JSON, for programs.
+    Json,
 }
 
 /// Which schema.

@@ -7,6 +7,7 @@ use crate::drivers::{Adapter, Builtin, Official, ProcessSettings};
 use crate::plan::{Filter, PlanError};
 use crate::session::Session;
 use sparring_reports::model::exit_code;
+use sparring_scenarios::code::Severity;
 use sparring_scenarios::diagnostic::Diagnostic;
 use sparring_scenarios::lint;
 use sparring_scenarios::load;
@@ -21,22 +22,30 @@ pub(super) fn scenarios(own: Option<&Path>) -> Result<Vec<Arc<Scenario>>, Troubl
     if let Some(folder) = own {
         loaded.extend(load::load(folder).map_err(|d| diagnostics(&d))?);
         let wrong = lint::lint(&loaded);
-        if !wrong.is_empty() {
+        if wrong.iter().any(|d| d.severity == Severity::Error) {
             return Err(diagnostics(&wrong));
         }
+        show(&wrong);
     }
     Ok(loaded.into_iter().map(|l| l.scenario).collect())
 }
 
 pub(super) fn diagnostics(all: &[Diagnostic]) -> Trouble {
-    let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let rendered: Vec<String> = all.iter().map(|d| d.render(colour)).collect();
-    let count = match all.len() {
+    show(all);
+    let count = match all.iter().filter(|d| d.severity == Severity::Error).count() {
         1 => "1 error in the input files".to_owned(),
         n => format!("{n} errors in the input files"),
     };
-    super::print_to_stderr(&rendered.join("\n"));
     Trouble::usage(count)
+}
+
+/// Prints diagnostics to stderr.
+pub(super) fn show(all: &[Diagnostic]) {
+    if !all.is_empty() {
+        let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+        let rendered: Vec<String> = all.iter().map(|d| d.render(colour)).collect();
+        super::print_to_stderr(&rendered.join("\n"));
+    }
 }
 
 fn profile(args: &ClientArgs) -> Result<Option<Profile>, Trouble> {

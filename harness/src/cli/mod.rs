@@ -3,6 +3,7 @@
 mod args;
 mod explain;
 mod input;
+mod lint;
 mod list;
 mod record;
 mod run;
@@ -54,7 +55,7 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
     match command {
         Command::Run(args) => run::run(args),
         Command::List(selection) => list::list(&selection),
-        Command::Lint { paths } => list::lint(&paths),
+        Command::Lint { paths, format } => lint::lint(&paths, format),
         Command::Explain { id } => explain::explain(&id),
         Command::Mutants(args) => crate::mutants::command(&args),
         Command::Judge { file, revision, incomplete } => run::judge_file(&file, revision, incomplete),

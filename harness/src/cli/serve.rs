@@ -103,10 +103,8 @@ pub struct HttpArgs {
 pub(super) fn serve(command: ServeCommand) -> Result<u8, Trouble> {
     match command {
         ServeCommand::Stdio(args) => stdio(args),
-        ServeCommand::Http(args) => http(args),
-        ServeCommand::Sse(_) => Err(Trouble::usage(
-            "this version has no HTTP with SSE of 2024-11-05 yet; `serve http` serves Streamable HTTP",
-        )),
+        ServeCommand::Http(args) => http(args, Transport::Http),
+        ServeCommand::Sse(args) => http(args, Transport::SseLegacy),
     }
 }
 
@@ -126,10 +124,10 @@ fn stdio(args: StdioArgs) -> Result<u8, Trouble> {
     }
 }
 
-fn http(args: HttpArgs) -> Result<u8, Trouble> {
-    let mut settings = settings(args.common, Transport::Http)?;
+fn http(args: HttpArgs, transport: Transport) -> Result<u8, Trouble> {
+    let mut settings = settings(args.common, transport)?;
     settings.stop_with_stdin = args.stop_with_stdin;
-    host(serve::host::http(&settings, args.port))
+    host(serve::host::http(&settings, transport, args.port))
 }
 
 fn host(serving: impl Future<Output = Result<(), ServeError>>) -> Result<u8, Trouble> {

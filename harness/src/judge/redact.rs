@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use sparring_wire::transcript::{Event, Outcome, What};
 
 /// Members and parameters whose values are secret, wherever they stand.
-const SECRET_NAMES: [&str; 13] = [
+const SECRET_NAMES: [&str; 14] = [
     "access_token",
     "refresh_token",
     "id_token",
@@ -16,6 +16,7 @@ const SECRET_NAMES: [&str; 13] = [
     "client_secret",
     "client_assertion",
     "assertion",
+    "subject_token",
     "code_verifier",
     "password",
     "api_key",

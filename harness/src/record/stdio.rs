@@ -116,6 +116,7 @@ pub fn record(settings: &Settings) -> Result<Ended, Failed> {
         process_group,
         session,
         descriptors,
+        ..Process::default()
     });
     let begin = Begin {
         path,

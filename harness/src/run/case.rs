@@ -9,7 +9,6 @@ use crate::judge::{Floor, pattern};
 use crate::plan::Case;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use sparring_mock_servers::script::ServerScript;
 use sparring_scenarios::op::{Of, Op, Open};
 use sparring_scenarios::pattern::Pattern;
 use sparring_scenarios::scenario::{Scenario, Step, StepAction, StepExpectation};
@@ -124,7 +123,7 @@ async fn set_up_and_drive(
         revision: case.revision,
         directory: folder.client(),
         official_scenario: case.scenario.official.clone(),
-        official_context: official_context(&case.scenario),
+        official_context: servers.credentials(),
         events: recorder.clone(),
     };
     let mut starting = driver.start(context);
@@ -177,14 +176,6 @@ async fn set_up_and_drive(
 
 fn deadline(case: &Case, settings: &Settings) -> Duration {
     case.scenario.deadline_ms.map_or(settings.deadline, Duration::from_millis)
-}
-
-/// What the official framework tells its clients about a scenario with a client that is registered beforehand.
-fn official_context(scenario: &Scenario) -> Option<Value> {
-    let scripts = scenario.scripts();
-    let known =
-        scripts.values().find_map(|script: &&ServerScript| script.auth.as_ref()?.preregistered.as_ref())?;
-    Some(json!({"client_id": known.client_id, "client_secret": known.client_secret}))
 }
 
 /// A step that was handed to the driver.

@@ -84,6 +84,16 @@ impl Servers {
         self.all.iter().map(|(name, server)| (name.clone(), target(server))).collect()
     }
 
+    /// What the first of them that has an authorization server wants its client to know beforehand, if it is anything:
+    /// as the official framework tells its clients.
+    pub(super) fn credentials(&self) -> Option<serde_json::Value> {
+        let told = self.all.values().find_map(|server| match server {
+            Server::Http(mock) => Some(mock.hand_out()).filter(|told| !told.is_empty()),
+            Server::Stdio(_) => None,
+        });
+        told.cloned().map(serde_json::Value::Object)
+    }
+
     /// Ends them, and waits until all that they observed is recorded. Returns the servers' processes that had to be
     /// killed: a server whose stdin has closed may be about to leave by itself, and has [`LINGER`] for it.
     pub(super) async fn shutdown(self) -> Vec<u32> {

@@ -9,6 +9,7 @@ use crate::run::Stop;
 use sparring_mock_servers::http::{HttpMock, HttpSpec, Numbers};
 use sparring_mock_servers::sink::Sink;
 use sparring_mock_servers::stdio::{StdioMock, StdioSpec};
+use sparring_wire::Transport;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -26,7 +27,11 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// A port can't be had, or something can't be written.
-pub async fn http(settings: &Settings, port: u16) -> Result<(), ServeError> {
+pub async fn http(settings: &Settings, transport: Transport, port: u16) -> Result<(), ServeError> {
+    if transport == Transport::SseLegacy {
+        let why = "this version has no HTTP with SSE of 2024-11-05 yet; `serve http` is Streamable HTTP";
+        return Err(ServeError::Usage(why.to_owned()));
+    }
     let log = settings.open_log()?;
     let spec = HttpSpec {
         name: settings.source.name.clone(),
@@ -38,7 +43,8 @@ pub async fn http(settings: &Settings, port: u16) -> Result<(), ServeError> {
         port,
     };
     let mock = HttpMock::start(spec).map_err(|e| port_trouble(&e, port, "--port"))?;
-    host(Mock::Http(mock), log, settings, "http").await
+    let name = if transport == Transport::SseLegacy { "sse" } else { "http" };
+    host(Mock::Http(mock), log, settings, name).await
 }
 
 /// Prints the command that starts a stdio server, and follows all its processes until somebody asks it to stop. Needs a

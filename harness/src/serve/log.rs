@@ -36,6 +36,8 @@ struct Kept {
     /// The latest time stamp of each process.
     latest: HashMap<Option<u32>, u64>,
     text: usize,
+    /// The file has its end, and nothing may follow it.
+    finished: bool,
 }
 
 /// Part of a transcript.
@@ -69,6 +71,9 @@ impl Log {
     pub fn add(&self, incarnation: Option<u32>, monotonic_us: u64, what: What) {
         let text = text_of(&what);
         let mut kept = self.kept();
+        if kept.finished {
+            return;
+        }
         kept.last += 1;
         // Those of one process keep their order.
         let latest = kept.latest.entry(incarnation).or_default();
@@ -126,15 +131,18 @@ impl Log {
         }
     }
 
-    /// Finishes the file. Events of several processes, which arrive late, are put in the order of their times, as long
+    /// Finishes the file; what comes later is not taken in. Events of several processes, which arrive late, are put in the order of their times, as long
     /// as all are in memory.
     ///
     /// # Errors
     /// What could not be written, now or before.
     pub fn finish(&self) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
+        let mut kept = self.kept();
+        if std::mem::replace(&mut kept.finished, true) {
+            return Ok(());
+        }
         file.flush();
-        let kept = self.kept();
         let whole = kept.events.len() as u64 == kept.last;
         if whole && kept.latest.len() > 1 && !kept.events.iter().is_sorted_by_key(|event| event.at_us) {
             let mut sorted: Vec<Event> = kept.events.iter().map(|event| (**event).clone()).collect();
@@ -298,13 +306,19 @@ mod tests {
             let event = |line| serde_json::from_str::<Event>(line).unwrap();
             let name = |event: Event| match event.what {
                 What::RuleFired { rule } => (event.n, rule),
+                What::End => (event.n, "the end".into()),
                 _ => (event.n, String::new()),
             };
             text.lines().map(|line| name(event(line))).collect()
         };
-        let named = |names: [&str; 3]| (1..).zip(names.map(str::to_owned)).collect::<Vec<_>>();
+        let named =
+            |names: [&str; 3]| -> Vec<(u64, String)> { (1..).zip(names.map(str::to_owned)).collect() };
         assert_eq!(read(), named(["first", "third", "second"]));
         log.finish().unwrap();
-        assert_eq!(read(), named(["first", "second", "third"]));
+        log.add(Some(1), start + 40, rule("too late"));
+        log.finish().unwrap();
+        let mut finished = named(["first", "second", "third"]);
+        finished.push((4, "the end".into()));
+        assert_eq!(read(), finished);
     }
 }

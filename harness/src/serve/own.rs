@@ -33,7 +33,10 @@ pub fn serve(process: OwnProcess, settings: &Settings) -> Result<Infallible, Ser
             seed: settings.seed,
             reporter: Arc::clone(&own) as Arc<dyn Reporter>,
         })
-        .map_err(system)?;
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::Unsupported => ServeError::Usage(format!("{e}; --broker has one")),
+            _ => system(e),
+        })?;
     let stop = Stop::default();
     let served = Served::new(Mock::Own(server.clone()), log, settings, "stdio", stop.clone());
     let address = match settings.control_port {

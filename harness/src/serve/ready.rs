@@ -28,6 +28,10 @@ pub struct Ready {
     /// The origin of the authorization server, if the script has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization_server: Option<String>,
+    /// What the client has to be told beforehand, if the script's `auth` wants it: client credentials, a private key, an ID
+    /// token, assertions, under the names of the official conformance framework's context.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub credentials: serde_json::Map<String, serde_json::Value>,
     /// The control API, unless it was not wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlAddress>,

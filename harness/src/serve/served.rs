@@ -71,10 +71,12 @@ impl Served {
     /// The ready line.
     pub(super) fn ready(&self, settings: &Settings, control: Option<ready::ControlAddress>) -> ready::Ready {
         let (mut url, mut command, mut authorization_server) = (None, None, None);
+        let mut credentials = serde_json::Map::new();
         match &self.mock {
             Mock::Http(mock) => {
                 url = Some(mock.url().to_owned());
                 authorization_server = mock.authorization_origin().map(str::to_owned);
+                credentials.clone_from(mock.hand_out());
             }
             Mock::Broker(mock) => command = Some(mock.command()),
             Mock::Own(_) => {}
@@ -87,6 +89,7 @@ impl Served {
             url,
             command,
             authorization_server,
+            credentials,
             control,
             transcript: settings.transcript.as_ref().map(|path| path.display().to_string()),
             pid: std::process::id(),

@@ -1,6 +1,7 @@
 //! Which script is served.
 
 use sparring_mock_servers::script::ServerScript;
+use sparring_scenarios::code::Code;
 use sparring_scenarios::diagnostic::{Diagnostic, nearest};
 use sparring_scenarios::load;
 use sparring_scenarios::scenario::Scenario;
@@ -59,7 +60,7 @@ pub fn script(name: &str) -> Result<Source, SourceError> {
 
 /// A scenario file given as a script is an easy mistake.
 fn hint_at_scenario(wrong: Diagnostic, name: &str) -> Diagnostic {
-    if wrong.code == "unknown-key" && wrong.line == 1 && wrong.message.starts_with("`scenario`") {
+    if wrong.code == Code::UnknownKey && wrong.line == 1 && wrong.message.starts_with("`scenario`") {
         let help = format!("this is a scenario file: serve its server with `--scenario {name}`");
         return wrong.with_help(Some(help));
     }

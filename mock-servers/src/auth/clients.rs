@@ -81,7 +81,7 @@ impl State {
             return Some(Client::public(id));
         }
         if site.script.client_id_metadata && request::is_metadata_document_url(id) {
-            return Some(Client::public(id));
+            return client_of_document(site, id);
         }
         self.clients.get(id).cloned()
     }
@@ -249,6 +249,29 @@ impl State {
         }
         Ok(client)
     }
+}
+
+/// The client whose id is the URL of a metadata document, if the document is a good one.
+fn client_of_document(site: &Site, url: &str) -> Option<Client> {
+    let documents = &site.script.client_documents;
+    if documents.is_empty() {
+        return Some(Client::public(url));
+    }
+    let document = documents.get(url)?.0.as_object()?;
+    let text = |name: &str| document.get(name).and_then(Value::as_str);
+    let named = text("client_name").is_some_and(|name| !name.is_empty());
+    let redirect_uris = strings(document, "redirect_uris").ok().flatten().filter(|uris| !uris.is_empty());
+    if text("client_id") != Some(url) || !named || redirect_uris.is_none() {
+        return None;
+    }
+    let method = match text("token_endpoint_auth_method") {
+        None | Some("none") => ClientAuthentication::None,
+        Some("private_key_jwt") => ClientAuthentication::PrivateKeyJwt,
+        // There is no secret that both could know.
+        Some(_) => return None,
+    };
+    let keys = document.get("jwks").map(key_set).unwrap_or_default();
+    Some(Client { keys, methods: vec![method], redirect_uris, ..Client::public(url) })
 }
 
 fn check_redirect_uris(site: &Site, asked: &Map<String, Value>) -> Result<Vec<String>, Refusal> {

@@ -3,7 +3,9 @@
 //! [`AuthServer`] takes requests and a time, and gives answers. By default it is a strict and faithful server: metadata
 //! by RFC 8414 or OpenID discovery and by RFC 9728, registration by RFC 7591, the authorization code grant by OAuth 2.1
 //! with PKCE (RFC 7636), resource indicators (RFC 8707) where the revision has them, `iss` (RFC 9207), refresh with
-//! rotation, bearer tokens by RFC 6750. A script makes it do something else, one thing at a time.
+//! rotation, bearer tokens by RFC 6750. A script adds client credentials, clients that sign (RFC 7523), assertions as
+//! grants with an identity provider (RFC 8693) or a workload, DPoP (RFC 9449), revocation (RFC 7009) and a second
+//! authorization server; and it makes any answer wrong, one thing at a time (module `draft`).
 //!
 //! What it is strict about, and where it gives way:
 //!
@@ -17,6 +19,7 @@
 //!   it is ignored like any unknown parameter.
 //! - Scopes that the script does not mention are left out of the grant, unless the script mentions none at all: then
 //!   each is granted as asked for.
+//! - A signed assertion or proof is ES256 or RS256, of its time, for this server, and works once.
 //! - A client gets refresh tokens unless it registered grant types without `refresh_token`.
 //!
 //! The user agrees at once: the authorization endpoint answers with the redirect.

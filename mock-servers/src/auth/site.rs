@@ -10,7 +10,7 @@ use crate::script::{
 };
 use serde_json::{Value, json};
 use sparring_wire::Revision;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A scope that the authorization server knows and the MCP endpoint never asks for: a client that requests it took
@@ -40,7 +40,9 @@ pub(super) struct Site {
     /// Empty, or with a slash in front and none at the end.
     issuer_path: String,
     place: ResourceMetadataPlace,
-    keys: Option<Arc<Keys>>,
+    seed: u64,
+    /// Made when they are first needed, which costs something.
+    keys: Arc<OnceLock<Option<Keys>>>,
     /// Seconds since 1970 at the time zero.
     epoch: i64,
 }
@@ -84,10 +86,6 @@ impl Site {
             (authorization_origin.trim_end_matches('/').to_owned(), path)
         };
         let issuer = format!("{authorization_origin}{issuer_path}");
-        let wants_keys = script.identity_provider.is_some()
-            || script.workload.is_some()
-            || script.client_authentication.contains(&ClientAuthentication::PrivateKeyJwt);
-        let keys = wants_keys.then(|| Keys::new(seed)).flatten().map(Arc::new);
         let other_origin = String::new();
         Self {
             script,
@@ -98,7 +96,8 @@ impl Site {
             other_origin,
             issuer_path,
             place,
-            keys,
+            seed,
+            keys: Arc::default(),
             epoch: 0,
         }
     }
@@ -116,7 +115,8 @@ impl Site {
             other_origin: self.other_origin.clone(),
             issuer_path,
             place: self.place,
-            keys: self.keys.clone(),
+            seed: self.seed,
+            keys: Arc::clone(&self.keys),
             epoch: self.epoch,
         })
     }
@@ -135,7 +135,10 @@ impl Site {
     }
 
     pub(super) fn keys(&self) -> Option<&Keys> {
-        self.keys.as_deref()
+        let wanted = self.script.identity_provider.is_some()
+            || self.script.workload.is_some()
+            || self.script.client_authentication.contains(&ClientAuthentication::PrivateKeyJwt);
+        wanted.then(|| self.keys.get_or_init(|| Keys::new(self.seed)).as_ref()).flatten()
     }
 
     /// A text of the script with what its names stand for.

@@ -3,8 +3,8 @@
 use super::request::{self, Endpoint, s256};
 use super::*;
 use crate::script::{
-    AuthFault, ChallengeStyle, ClientAuthentication, PreregisteredClient, ResourceMetadataPlace,
-    ServerMetadataPlace,
+    AuthFault, ChallengeStyle, ClientAuthentication, DpopNonce, DpopScript, GrantType, IdentityProvider,
+    PreregisteredClient, ResourceMetadataPlace, SecondServer, ServerMetadataPlace, Workload,
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -24,6 +24,7 @@ const RESOURCE_ORIGIN: &str = "http://127.0.0.1:1001";
 const AUTHORIZATION: &str = "http://127.0.0.1:2002";
 const CALLBACK: &str = "http://127.0.0.1:3003/callback";
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 const REVISIONS: [Revision; 4] =
     [Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
 
@@ -1205,6 +1206,9 @@ fn target() -> impl Strategy<Value = String> {
         "/oauth/v2/token",
         "/oauth/v2/register",
         "/oauth/v2/keys",
+        "/oauth/v2/revoke",
+        "/second/oauth/v2/token",
+        "/idp/token",
         "/v1/mcp",
         "/.well-known/oauth-authorization-server",
         "/.well-known/oauth-protected-resource/v1/mcp",
@@ -1223,11 +1227,14 @@ proptest! {
         method in prop::sample::select(vec!["GET", "POST", "PUT", ""]),
         target in prop_oneof![target(), text()],
         authorization in prop::option::of(text()),
+        proof in prop::option::of(text().prop_map(|t| format!("e30.e30.{t}"))),
         content_type in prop::sample::select(vec!["application/json", "application/x-www-form-urlencoded", ";"]),
         body in prop_oneof![
             text(),
             text().prop_map(|t| format!("{{\"redirect_uris\":[{}]}}", json!(t))),
             text().prop_map(|t| format!("grant_type=authorization_code&client_id=known&code={t}")),
+            text().prop_map(|t| format!("grant_type={}&assertion=e30.{t}.", token::JWT_BEARER)),
+            text().prop_map(|t| format!("client_assertion_type={ASSERTION_TYPE}&client_assertion=e30.e30.{t}")),
         ],
         revision in prop::sample::select(Revision::ALL.to_vec()),
         seconds in any::<u64>(),
@@ -1237,11 +1244,20 @@ proptest! {
             preregistered: Some(PreregisteredClient { client_id: "known".into(), client_secret: None, keys: None }),
             refresh: true,
             expires_in: Some(u64::MAX),
+            refresh_expires_in: Some(u64::MAX),
+            client_authentication: vec![ClientAuthentication::None, ClientAuthentication::PrivateKeyJwt],
+            grants: vec![GrantType::AuthorizationCode, GrantType::JwtBearer],
+            identity_provider: Some(IdentityProvider::default()),
+            workload: Some(Workload::default()),
+            dpop: Some(DpopScript { nonce: DpopNonce::Both, ..DpopScript::default() }),
+            revocation: true,
+            second_server: Some(SecondServer::default()),
             ..AuthScript::default()
         };
         let mut server = AuthServer::new(script, revision, RESOURCE.into(), AUTHORIZATION.into(), 1);
         let mut headers = vec![("content-type".to_owned(), content_type.to_owned())];
         headers.extend(authorization.map(|value| ("authorization".to_owned(), value)));
+        headers.extend(proof.map(|value| ("dpop".to_owned(), value)));
         let request = HttpRequest { method: method.into(), target, headers, body, ..HttpRequest::default() };
         let now = Duration::from_secs(seconds);
         let _ = Endpoint::of(&request);

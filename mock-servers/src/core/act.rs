@@ -1,12 +1,13 @@
 //! The interpreter of a rule's actions.
 
+use super::rounds::Detour;
 use super::{Effect, MAX_TASKS, ServerCore, Task, Then, Wait};
 use crate::script::{Action, Repeat};
 use sparring_wire::Transport;
 use std::time::Duration;
 
 /// How a task goes on after an action.
-enum Flow {
+pub(super) enum Flow {
     Next,
     Park(Wait),
 }
@@ -47,7 +48,15 @@ impl ServerCore {
             Then::Nothing => {}
             Then::Answer => {
                 if !task.answered && !task.cancelled {
-                    self.give_faithful(&mut task);
+                    match self.detour(&mut task) {
+                        Detour::None => self.give_faithful(&mut task),
+                        Detour::Ask(ask) => {
+                            task.then = Then::Answer;
+                            task.actions.push_front(Action::InputRequired(ask));
+                            return self.run(task);
+                        }
+                        Detour::Done => {}
+                    }
                 }
             }
             Then::Look(request) => {
@@ -80,7 +89,14 @@ impl ServerCore {
                         self.look(&request);
                     }
                 } else if !task.cancelled {
-                    self.give_faithful(task);
+                    match self.detour(task) {
+                        Detour::None => self.give_faithful(task),
+                        Detour::Ask(ask) => {
+                            task.actions.push_front(Action::Default);
+                            task.actions.push_front(Action::InputRequired(ask));
+                        }
+                        Detour::Done => {}
+                    }
                 }
             }
             Action::Respond(result) => self.respond_with(task, result),
@@ -121,17 +137,44 @@ impl ServerCore {
             | Action::ChangeServer(_) => self.change(action),
             Action::Announce(kind) => self.announce(task, kind),
             Action::ResourceUpdated(uri) => self.resource_updated(task, &uri),
+            Action::InputRequired(ask) => return self.input_required(task, ask),
+            Action::RunAsTask(script) => self.run_as_job(task, script),
+            Action::RequestTask(errand) => return self.request_task(task, errand),
+            Action::MoveTasks(to) => self.move_jobs(task, to),
+            Action::EndSubscriptions(how) => self.end_subscriptions(how),
+            Action::LeaveOut(members) => {
+                if let Some(request) = &mut task.request {
+                    request.leave_out.extend(members);
+                }
+            }
             Action::Stdout(_)
+            | Action::StdoutBytes(_)
+            | Action::RepeatStdout(_)
+            | Action::Stderr(_)
             | Action::StderrBytes(_)
             | Action::SplitEvery(_)
+            | Action::SplitAt(_)
+            | Action::SplitCharacters
+            | Action::CutAt(_)
+            | Action::WriteRest
             | Action::MergeNext(_)
             | Action::Crlf
+            | Action::CrOnly
+            | Action::NoNewline
+            | Action::BlankLines(_)
+            | Action::Pretty
+            | Action::AsciiOnly
+            | Action::PadTo(_)
             | Action::ByteOrderMark
             | Action::InvalidUtf8
             | Action::CloseStdout
+            | Action::CloseStderr
+            | Action::CloseStdin
+            | Action::StopReading
+            | Action::StopReadingAfter(_)
+            | Action::ResumeReading
             | Action::Exit(_)
-            | Action::Die(_)
-            | Action::StopReading => {
+            | Action::Die(_) => {
                 if !http {
                     self.act_stdio(action);
                 }

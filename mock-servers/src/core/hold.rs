@@ -84,7 +84,7 @@ impl ServerCore {
     fn hold_of(&self, id: u64) -> Option<&Hold> {
         match self.tasks.get(&id)?.wait.as_ref()? {
             Wait::Until(hold) => Some(hold),
-            Wait::Timer(_) => None,
+            _ => None,
         }
     }
 

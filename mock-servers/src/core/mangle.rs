@@ -11,10 +11,10 @@ const DEPTH: usize = 10_000;
 impl ServerCore {
     pub(super) fn mangle(&mut self, task: &mut Task, mangle: Mangle) {
         let Some(request) = &task.request else { return };
-        let answer = self.faithful(request);
+        let answer = self.faithful(request, &task.scope);
         let error = answer.get("error").is_some();
         let text = mangled(answer, &request.id, mangle);
-        self.answer_out(task, Out { text, fault: true, answer: true, error });
+        self.answer_out(task, Out { text, fault: true, answer: true, error, status: None });
     }
 }
 

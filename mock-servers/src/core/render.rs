@@ -62,7 +62,7 @@ impl ServerCore {
         let request = task.request.as_ref();
         let part = |value: Option<&Value>, pointer: &str| value.and_then(|v| v.pointer(pointer)).cloned();
         let params = || request.map_or(task.params.as_ref(), |r| r.params.as_ref());
-        let answer = || request.map(|r| self.faithful(r));
+        let answer = || request.map(|r| self.peek(r, &task.scope));
         let found = match name {
             Name::Id => request.map(|r| r.id.to_value()),
             Name::Method => request.map(|r| r.method.as_str().into()),
@@ -81,7 +81,7 @@ impl ServerCore {
             Name::Round => Some(task.round.into()),
             Name::OwnId => Some(self.told.own_id.clone()),
             Name::Process => self.incarnation.map(Value::from),
-            Name::Revision => Some(self.revision.as_str().into()),
+            Name::Revision => Some(self.revision_of(request, &task.scope).as_str().into()),
             Name::Seed => Some(self.seed.into()),
             Name::Fill(length) => Some(library::letters(length).into()),
             Name::Base64(length) => Some(library::base64(&library::bytes(length as u64)).into()),

@@ -1,35 +1,37 @@
-//! Lines in and out of a stdio server.
+//! Lines in and out of a stdio server, and its process.
 
+mod output;
+
+use super::era::Peer;
 use super::{Broken, Effect, Out, Scope, ServerCore, Then, broken};
-use crate::script::{Action, Trigger};
+use crate::script::{Action, After, Death, Ending, ServerScript, Trigger};
+use output::Output;
 use sparring_wire::framing::Line;
 use sparring_wire::jsonrpc::{self, Envelope, Inspected};
-use sparring_wire::transcript::{Direction, LineSeen, Party, What};
+use sparring_wire::transcript::{Direction, LineSeen, What};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Between the pieces of a message; without it the pipe puts them together again.
-const PIECE_GAP: Duration = Duration::from_millis(1);
+/// The timer of a process that lingers; tasks never get there.
+pub(super) const END_TIMER: u64 = u64::MAX;
 
 /// What a stdio server keeps; `initialized` serves HTTP without sessions as well.
 #[derive(Debug, Default)]
 pub(super) struct StdioState {
     pub(super) initialized: bool,
-    pub(super) stdout_closed: bool,
-    pub(super) next: Presentation,
-    kept_back: Vec<u8>,
-    keep_back: u32,
+    pub(super) peer: Peer,
+    pub(super) output: Output,
+    /// Lines are not reported.
+    quiet: bool,
     batches: BTreeMap<u64, Batch>,
     next_batch: u64,
-}
-
-/// How the next message is written.
-#[derive(Debug, Default)]
-pub(super) struct Presentation {
-    pub(super) split_every: Option<u32>,
-    pub(super) crlf: bool,
-    pub(super) byte_order_mark: bool,
-    pub(super) invalid_utf8: bool,
+    /// Messages read and written so far, for deaths by count.
+    received: u32,
+    sent: u32,
+    /// The next orderly end is to come this much later.
+    linger: Option<Duration>,
+    /// The code of the end that comes when [`END_TIMER`] expires.
+    ending: Option<i32>,
 }
 
 /// The answers to a batch, gathered.
@@ -40,23 +42,37 @@ struct Batch {
 }
 
 impl ServerCore {
+    /// From now on lines are not reported: for measurements, where nobody looks at them.
+    pub const fn be_quiet(&mut self) {
+        self.stdio.quiet = true;
+    }
+
     pub(super) fn line(&mut self, line: &Line) {
-        let (text, invalid_utf8) = line.text();
-        self.observe(What::Line(LineSeen {
-            direction: Direction::Received,
-            text: text.clone(),
-            invalid_utf8,
-            carriage_return: line.carriage_return,
-            unterminated: !line.terminated,
-            scripted_fault: false,
-        }));
+        let blank = std::str::from_utf8(&line.bytes).is_ok_and(|text| text.trim().is_empty());
+        if !self.stdio.quiet {
+            let (text, invalid_utf8) = line.text();
+            self.observe(What::Line(LineSeen {
+                direction: Direction::Received,
+                text,
+                invalid_utf8,
+                carriage_return: line.carriage_return,
+                unterminated: !line.terminated,
+                scripted_fault: false,
+            }));
+        }
         // A blank line is no message; servers skip it.
-        if text.trim().is_empty() {
+        if blank {
+            return;
+        }
+        self.stdio.received = self.stdio.received.saturating_add(1);
+        if self.dies(After::Received(self.stdio.received)) {
             return;
         }
         let message = jsonrpc::inspect_bytes(&line.bytes);
         match &message.envelope {
-            Envelope::Batch(members) if self.revision.has_batching() && !members.is_empty() => {
+            Envelope::Batch(members)
+                if self.revision_of(None, &Scope::default()).has_batching() && !members.is_empty() =>
+            {
                 self.stdio.next_batch += 1;
                 let number = self.stdio.next_batch;
                 // One more than there are members, so that it stays open until all have been dealt with.
@@ -122,150 +138,145 @@ impl ServerCore {
             batch.answers.push(out);
             return;
         }
-        if self.stdio.stdout_closed {
-            return;
-        }
-        let style = std::mem::take(&mut self.stdio.next);
-        let mut bytes = Vec::with_capacity(out.text.len() + 8);
-        if style.byte_order_mark {
-            bytes.extend_from_slice(b"\xef\xbb\xbf");
-        }
-        bytes.extend_from_slice(out.text.as_bytes());
-        if style.invalid_utf8 {
-            // Inside the text, between two characters.
-            let mut middle = bytes.len() / 2;
-            while bytes.get(middle).is_some_and(|b| b & 0xc0 == 0x80) {
-                middle += 1;
-            }
-            bytes.insert(middle, 0xff);
-        }
-        self.observe(What::Line(LineSeen {
-            direction: Direction::Sent,
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-            invalid_utf8: style.invalid_utf8,
-            carriage_return: style.crlf,
-            unterminated: false,
-            scripted_fault: out.fault || style.byte_order_mark || style.invalid_utf8,
-        }));
-        bytes.extend_from_slice(if style.crlf { b"\r\n" } else { b"\n" });
-        if self.stdio.keep_back > 0 {
-            self.stdio.keep_back -= 1;
-            self.stdio.kept_back.append(&mut bytes);
-            return;
-        }
-        if !self.stdio.kept_back.is_empty() {
-            let mut all = std::mem::take(&mut self.stdio.kept_back);
-            all.append(&mut bytes);
-            bytes = all;
-        }
-        match style.split_every {
-            Some(size) => {
-                for piece in bytes.chunks(usize::try_from(size).unwrap_or(usize::MAX).max(1)) {
-                    self.effect(Effect::Write(piece.to_vec()));
-                    self.effect(Effect::Pause(PIECE_GAP));
-                }
-            }
-            None => self.effect(Effect::Write(bytes)),
+        if self.write_message(&out) {
+            self.stdio.sent = self.stdio.sent.saturating_add(1);
+            self.dies(After::Sent(self.stdio.sent));
         }
     }
 
     pub(super) fn act_stdio(&mut self, action: Action) {
         match action {
-            Action::Stdout(text) => self.noise(&text),
+            Action::Stderr(text) => {
+                let bytes = text.len() as u64;
+                self.effect(Effect::StderrText(text));
+                self.observe(What::Stderr { bytes });
+            }
             Action::StderrBytes(bytes) => {
                 self.effect(Effect::Stderr(bytes));
                 self.observe(What::Stderr { bytes });
             }
-            Action::SplitEvery(size) => self.stdio.next.split_every = Some(size),
-            Action::MergeNext(count) => self.merge_next(count),
-            Action::Crlf => self.stdio.next.crlf = true,
-            Action::ByteOrderMark => self.stdio.next.byte_order_mark = true,
-            Action::InvalidUtf8 => self.stdio.next.invalid_utf8 = true,
             Action::CloseStdout => self.close_stdout(),
-            Action::Exit(code) => {
-                self.observe(What::ProcessExiting { code: Some(code), signal: None });
-                self.effect(Effect::Exit(code));
-            }
-            Action::Die(signal) => {
-                self.observe(What::ProcessExiting { code: None, signal: Some(signal.clone()) });
-                self.effect(Effect::Die(signal));
-            }
-            Action::StopReading => self.effect(Effect::StopReading),
-            _ => {}
+            Action::CloseStderr => self.effect(Effect::CloseStderr),
+            Action::CloseStdin => self.effect(Effect::CloseStdin),
+            Action::StopReading => self.effect(Effect::StopReading { after: 0 }),
+            Action::StopReadingAfter(after) => self.effect(Effect::StopReading { after }),
+            Action::ResumeReading => self.effect(Effect::StartReading),
+            Action::Exit(code) => self.exit_now(code),
+            Action::Die(signal) => self.fall(signal.as_str()),
+            other => self.act_output(other),
         }
     }
 
-    /// Keeps the next `count` messages back.
-    pub(super) fn merge_next(&mut self, count: u32) {
-        self.stdio.keep_back = self.stdio.keep_back.saturating_add(count);
+    /// The process has started and may read; whether it lives.
+    pub(super) fn stdio_started(&mut self) -> bool {
+        if self.dies(After::Start) {
+            return false;
+        }
+        self.effect(Effect::StartReading);
+        true
     }
 
-    /// Writes text to stdout as it is, with a newline.
-    pub(super) fn noise(&mut self, text: &str) {
-        if self.stdio.stdout_closed {
-            return;
-        }
-        for line in text.split('\n') {
-            let (line, carriage_return) = match line.strip_suffix('\r') {
-                Some(line) => (line, true),
-                None => (line, false),
-            };
-            self.observe(What::Line(LineSeen {
-                direction: Direction::Sent,
-                text: line.to_owned(),
-                invalid_utf8: false,
-                carriage_return,
-                unterminated: false,
-                scripted_fault: !jsonrpc::inspect(line).is_valid(),
-            }));
-        }
-        self.effect(Effect::Write(format!("{text}\n").into_bytes()));
-    }
-
-    pub(super) fn close_stdout(&mut self) {
-        if !std::mem::replace(&mut self.stdio.stdout_closed, true) {
-            self.flush();
-            self.effect(Effect::CloseStdout);
-            self.observe(What::StdoutClosed { by: Party::Server });
+    pub(super) fn start_descendants(&mut self) {
+        for index in 0..self.script.process.all_descendants().count() {
+            self.effect(Effect::StartDescendant(index));
         }
     }
 
-    /// A write to stdout failed: the client has closed it. Whether that is news.
-    pub fn stdout_lost(&mut self) -> bool {
-        !std::mem::replace(&mut self.stdio.stdout_closed, true)
-    }
-
-    pub(super) fn eof(&mut self) {
-        self.observe(What::StdinClosed);
-        let then = if self.script.process.ignore_eof { Then::Nothing } else { Then::Exit(0) };
-        self.event(&Trigger::Eof, None, Scope::default(), None, then);
-    }
-
-    pub(super) fn signal(&mut self, name: &str) {
-        let code = match name {
-            "SIGHUP" => 129,
-            "SIGINT" => 130,
-            _ => 143,
+    /// Dies, if this is a moment to die at.
+    fn dies(&mut self, now: After) -> bool {
+        if self.script.process.deaths.is_empty() {
+            return false;
+        }
+        let due = |death: &&Death| {
+            death.after == now && death.incarnation.is_none_or(|n| self.incarnation == Some(n))
         };
-        if name != "SIGTERM" {
-            self.exit(code);
-            return;
+        let Some(death) = self.script.process.deaths.iter().find(due).cloned() else { return false };
+        if let Some(text) = death.stderr {
+            self.act_stdio(Action::Stderr(text));
         }
-        let then = if self.script.process.ignore_sigterm { Then::Nothing } else { Then::Exit(code) };
-        self.event(&Trigger::Sigterm, None, Scope::default(), None, then);
+        match death.signal {
+            Some(signal) => self.fall(signal.as_str()),
+            None => self.exit_now(death.code),
+        }
+        true
     }
 
-    /// Ends the process in an orderly way: what was kept back goes out first.
-    pub(super) fn exit(&mut self, code: i32) {
-        self.flush();
+    /// Exits at once; what was kept back is lost.
+    fn exit_now(&mut self, code: i32) {
         self.observe(What::ProcessExiting { code: Some(code), signal: None });
         self.effect(Effect::Exit(code));
     }
 
-    fn flush(&mut self) {
-        let kept = std::mem::take(&mut self.stdio.kept_back);
-        if !kept.is_empty() {
-            self.effect(Effect::Write(kept));
+    fn fall(&mut self, signal: &str) {
+        self.observe(What::ProcessExiting { code: None, signal: Some(signal.to_owned()) });
+        self.effect(Effect::Die(signal.to_owned()));
+    }
+
+    pub(super) fn eof(&mut self) {
+        self.observe(What::StdinClosed);
+        let then = if self.script.process.ignore_eof {
+            Then::Nothing
+        } else {
+            self.ends(self.script.process.at_eof, 0)
+        };
+        self.event(&Trigger::Eof, None, Scope::default(), None, then);
+    }
+
+    pub(super) fn signal(&mut self, name: &str) {
+        let (ignored, ending, code) = self.at_signal(name);
+        let then = if ignored { Then::Nothing } else { self.ends(ending, code) };
+        match then {
+            then if name == "SIGTERM" => {
+                self.event(&Trigger::Sigterm, None, Scope::default(), None, then);
+            }
+            Then::Exit(code) => self.exit(code),
+            _ => {}
+        }
+    }
+
+    /// Whether a signal is ignored, what the script says about its ending, and the usual code.
+    fn at_signal(&self, name: &str) -> (bool, Ending, i32) {
+        let process = &self.script.process;
+        match name {
+            "SIGHUP" => (process.ignore_sighup, process.at_sighup, 129),
+            "SIGINT" => (process.ignore_sigint, process.at_sigint, 130),
+            _ => (process.ignore_sigterm, process.at_sigterm, 143),
+        }
+    }
+
+    /// The script.
+    pub fn script(&self) -> &ServerScript {
+        &self.script
+    }
+
+    /// If this signal ends the process without a rule's having a say: with which code, and after which time. The shell
+    /// then need not wait for the core, which may be stuck in a write that the client never reads.
+    pub fn unscripted_ending(&self, name: &str) -> Option<(i32, Duration)> {
+        let (ignored, ending, code) = self.at_signal(name);
+        let ruled = name == "SIGTERM" && self.script.rules.iter().any(|rule| rule.on.has(&Trigger::Sigterm));
+        (!ignored && !ruled).then(|| (ending.code.unwrap_or(code), Duration::from_millis(ending.after_ms)))
+    }
+
+    fn ends(&mut self, ending: Ending, code: i32) -> Then {
+        self.stdio.linger = (ending.after_ms > 0).then(|| Duration::from_millis(ending.after_ms));
+        Then::Exit(ending.code.unwrap_or(code))
+    }
+
+    /// Ends the process in an orderly way: what was kept back goes out first.
+    pub(super) fn exit(&mut self, code: i32) {
+        if let Some(after) = self.stdio.linger.take() {
+            self.stdio.ending.get_or_insert(code);
+            return self.effect(Effect::Timer { id: END_TIMER, after });
+        }
+        self.flush();
+        self.exit_now(code);
+    }
+
+    /// The time of a process that was asked to end is up.
+    pub(super) fn linger_is_over(&mut self) {
+        if let Some(code) = self.stdio.ending.take() {
+            self.flush();
+            self.exit_now(code);
         }
     }
 }
@@ -278,5 +289,6 @@ pub(super) fn gather(answers: &[Out]) -> Out {
         fault: answers.iter().any(|a| a.fault),
         answer: true,
         error: false,
+        status: None,
     }
 }

@@ -1,5 +1,7 @@
 //! Each word of the vocabulary, on cores without I/O and with a clock that only moves when told to.
 
+mod stdio_words;
+
 use super::*;
 use crate::script::Mangle;
 use proptest::prelude::*;
@@ -7,6 +9,8 @@ use sparring_wire::framing::Lines;
 use sparring_wire::transcript::{Direction, HttpRole};
 
 mod rules;
+mod stateless;
+mod tasks;
 
 const REVISION: Revision = Revision::V2025_11_25;
 
@@ -229,7 +233,13 @@ fn the_table_lists_each_word() {
     let table: String = include_str!("../core.rs").lines().take_while(|l| l.starts_with("//!")).collect();
     for word in actions {
         assert!(table.contains(&format!("`{word}`")), "{word}");
-        let tests = concat!(include_str!("tests.rs"), include_str!("tests/rules.rs"));
+        let tests = concat!(
+            include_str!("tests.rs"),
+            include_str!("tests/rules.rs"),
+            include_str!("tests/stateless.rs"),
+            include_str!("tests/tasks.rs"),
+            include_str!("tests/stdio_words.rs")
+        );
         assert!(tests.contains(&format!("\"{word}\"")), "no test uses {word}");
     }
 }
@@ -452,7 +462,10 @@ fn a_process_ends_as_told() {
     let mut closed = stdio(on_call(json!(["close_stdout"])));
     assert_eq!(closed.send(call(1, "a")), ["CloseStdout"]);
     assert!(closed.send(call(2, "a")).is_empty());
-    assert_eq!(stdio(on_call(json!(["stop_reading"]))).send(call(1, "a")), ["StopReading", "1 a"]);
+    assert_eq!(
+        stdio(on_call(json!(["stop_reading"]))).send(call(1, "a")),
+        ["StopReading { after: 0 }", "1 a"]
+    );
     let mut dead = stdio(on_call(json!([{"exit": 0}])));
     dead.send(call(1, "a"));
     assert!(dead.send(call(2, "a")).is_empty(), "nothing after the end");
@@ -473,7 +486,7 @@ fn eof_and_sigterm_end_it_unless_ignored() {
     assert_eq!(stdio(json!({})).input(Input::Signal("SIGTERM")), ["exiting Some(143) None", "Exit(143)"]);
     let ignoring = json!({"process": {"ignore_sigterm": true}, "rules": [{"on": "sigterm", "do": [{"notify": {"method": "notifications/tools/list_changed"}}]}]});
     assert_eq!(stdio(ignoring).input(Input::Signal("SIGTERM")), ["~tools/list_changed"]);
-    assert!(stdio(json!({})).core.dies_on_sigterm());
+    assert_eq!(stdio(json!({})).core.unscripted_ending("SIGTERM"), Some((143, Duration::ZERO)));
     // What was kept back goes out before an orderly end.
     let mut kept = stdio(on_call(json!([{"merge_next": 5}])));
     kept.send(call(1, "a"));
@@ -489,7 +502,7 @@ fn start_waits_and_leaves_a_grandchild() {
         1,
     );
     assert_eq!(bench.effects.len(), 2);
-    assert_eq!(bench.effects[0], Effect::StartGrandchild);
+    assert_eq!(bench.effects[0], Effect::StartDescendant(0));
     assert_eq!(bench.wait(), ["StartReading", "up!"]);
     assert_eq!(bench.now, Duration::from_millis(200));
 }

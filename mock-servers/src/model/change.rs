@@ -8,7 +8,8 @@ use serde_json::Value;
 impl Model {
     /// Changes a tool where it stands. A tool of the library becomes one of the script's own that answers like it.
     pub fn change_tool(&mut self, change: ChangeTool) {
-        let revision = self.revision;
+        // The newest knows most; what an earlier one lacks is left out for it.
+        let revision = self.speaks.last().copied().unwrap_or(sparring_wire::Revision::LATEST_HANDSHAKE);
         let Some(tool) = self.tools.iter_mut().find(|t| tool_name(t) == change.name) else { return };
         let mut definition = match tool {
             ToolScript::Custom(definition) => (**definition).clone(),
@@ -78,15 +79,13 @@ impl Model {
     pub fn change_server(&mut self, change: ChangeServer) {
         let ChangeServer { capabilities, info, instructions, version, page_size } = change;
         if let Some(capabilities) = capabilities {
-            self.capabilities = capabilities.0;
+            self.capabilities = Some(capabilities.0);
         }
         if let Some(info) = info {
             self.info = info.0;
         }
         self.instructions = instructions.or_else(|| self.instructions.take());
-        if let Some(version) = version {
-            self.version = version;
-        }
+        self.version = version.or_else(|| self.version.take());
         if let Some(size) = page_size {
             self.page_size = Some(usize::try_from(size).unwrap_or(usize::MAX).max(1));
         }

@@ -1,9 +1,10 @@
 //! Exceptions to the faithful behaviour: what to do.
 
 use super::{
-    Amend, AnswerStyle, ChangeServer, ChangeTool, CutStream, ErrorAnswer, JsonText, ListKind, LogMessage,
-    Mangle, OwnMessage, PromptScript, RawBody, RawMessage, Release, Repeat, ResourceScript, SetState, Slot,
-    StatusAnswer, ToolScript, Until,
+    Amend, AnswerStyle, AskScript, ChangeServer, ChangeTool, CutStream, ErrorAnswer, JsonText, ListKind,
+    LogMessage, Mangle, OwnMessage, PromptScript, RawBody, RawBytes, RawMessage, Release, Repeat,
+    RepeatedLine, RequestTask, ResourceScript, ResultMember, SetState, SignalName, Slot, StatusAnswer,
+    SubscriptionEnd, TaskMove, TaskScript, ToolScript, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,29 +84,88 @@ pub enum Action {
     /// Send `notifications/resources/updated` for this URI, if the client has subscribed to it.
     ResourceUpdated(String),
 
-    // ---- stdio ----
+    // ---- rounds and tasks ----
+    /// Ask the client for input; when it has come, the next action follows. A request that brings a `requestState`
+    /// of a later `input_required` in the same rule has passed the earlier ones. *Answers* (in 2026-07-28).
+    InputRequired(AskScript),
+    /// Run the request at hand as a task and answer with it, whatever the tool says. A fault where the revision or
+    /// the client knows no tasks. *Answers.*
+    RunAsTask(TaskScript),
+    /// Ask the client for something as a task of its own (2025-11-25), ask after it and fetch its result; the next
+    /// action follows when that has come. In earlier revisions it is a plain request, in 2026-07-28 a fault that
+    /// nobody waits for.
+    RequestTask(RequestTask),
+    /// Move all tasks that have not ended. Those who listen are told.
+    MoveTasks(TaskMove),
+    /// End the client's subscriptions (2026-07-28; ignored before). Until then they stay open.
+    EndSubscriptions(SubscriptionEnd),
+    /// Leave these members out of the answer to the request at hand (2026-07-28; ignored before). Does not answer by
+    /// itself.
+    LeaveOut(Vec<ResultMember>),
+
+    // ---- stdio: what is written ----
     /// Write this line to stdout, as it is.
     Stdout(String),
+    /// Write these bytes to stdout, as they are and without a newline of their own.
+    StdoutBytes(RawBytes),
+    /// Write this line to stdout many times, in one write.
+    RepeatStdout(RepeatedLine),
+    /// Write this text to stderr, as it is and without a newline of its own, blocking as a real server would.
+    Stderr(String),
     /// Write this many bytes of text lines to stderr, blocking as a real server would.
     StderrBytes(u64),
+
+    // ---- stdio: how the next message is written ----
     /// Write the next message in pieces of this many bytes, flushed one by one.
     SplitEvery(u32),
+    /// Write the next message in pieces that end after these bytes, counted from its start and ascending, flushed one
+    /// by one.
+    SplitAt(Vec<u32>),
+    /// Write the next message in pieces that end inside each character of more than one byte, flushed one by one.
+    SplitCharacters,
+    /// Write only this many bytes of the next message (at most all but its end of line). What comes after waits for
+    /// `write_rest`, later messages too.
+    CutAt(u32),
+    /// Write what `cut_at` has kept back.
+    WriteRest,
     /// Keep the next messages back and write them with the one after in a single write.
     MergeNext(u32),
     /// End the next message with `\r\n`.
     Crlf,
+    /// End the next message with `\r` alone.
+    CrOnly,
+    /// Write the next message without an end of line: what is written next continues its line.
+    NoNewline,
+    /// Write this many blank lines before the next message.
+    BlankLines(u32),
+    /// Write the next message over several lines, indented.
+    Pretty,
+    /// Write the next message with all characters beyond ASCII as `\u` escapes. It stays valid.
+    AsciiOnly,
+    /// Fill the line of the next message with spaces behind it, up to this many bytes, at most 64 MiB. It stays valid.
+    PadTo(u64),
     /// Put a byte order mark before the next message.
     ByteOrderMark,
     /// Put a byte that is not UTF-8 into the next message.
     InvalidUtf8,
+
+    // ---- stdio: the process ----
     /// Close stdout and go on running.
     CloseStdout,
+    /// Close stderr and go on running; what is written there later is lost.
+    CloseStderr,
+    /// Close stdin and go on running: the client's writes fail. What it had written and nobody has read is lost.
+    CloseStdin,
+    /// Stop reading stdin; a client's writes block when the pipe is full.
+    StopReading,
+    /// Read this many more bytes of stdin, counted from behind the line at hand, and then stop.
+    StopReadingAfter(u64),
+    /// Read stdin again.
+    ResumeReading,
     /// Exit with this code, at once.
     Exit(i32),
-    /// Die by this signal: `SIGKILL`, `SIGSEGV`, `SIGTERM`, `SIGABRT`.
-    Die(String),
-    /// Stop reading stdin.
-    StopReading,
+    /// Die by this signal: `SIGKILL`, `SIGSEGV`, `SIGTERM`, `SIGABRT`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGPIPE`…
+    Die(SignalName),
 
     // ---- HTTP ----
     /// Answer with this status. *Answers.*
@@ -141,12 +201,18 @@ impl Action {
             Self::Amend(amend) => amend.set.iter_mut().chain(amend.put.values_mut()).for_each(json),
             Self::Notify(own) | Self::Request(own) => own.params.iter_mut().chain(&mut own.id).for_each(json),
             Self::Log(log) => json(&mut log.data),
+            Self::InputRequired(ask) => {
+                ask.requests.values_mut().filter_map(|asked| asked.params.as_mut()).for_each(json);
+                ask.state.iter_mut().for_each(|state| see(Slot::Text(state)));
+            }
+            Self::RequestTask(errand) => errand.params.iter_mut().for_each(json),
             Self::Raw(raw) => see(Slot::Text(&mut raw.0.text)),
             // Its actions are rendered when their turn comes.
             Self::Repeat(_) => {}
             Self::SetState(states) => states.0.values_mut().for_each(|state| see(Slot::Text(state))),
             Self::ResourceUpdated(uri) => see(Slot::Text(uri)),
-            Self::Stdout(text) | Self::SseComment(text) => see(Slot::Text(text)),
+            Self::Stdout(text) | Self::Stderr(text) | Self::SseComment(text) => see(Slot::Text(text)),
+            Self::RepeatStdout(repeated) => see(Slot::Text(&mut repeated.line)),
             Self::Status(status) => {
                 status.headers.values_mut().for_each(|value| see(Slot::Text(value)));
                 see(Slot::Text(&mut status.body));
@@ -173,6 +239,8 @@ impl Action {
                 | Self::HoldUntil(_)
                 | Self::Mangle(_)
                 | Self::Duplicate
+                | Self::InputRequired(_)
+                | Self::RunAsTask(_)
                 | Self::Status(_)
                 | Self::CutStream(_)
                 | Self::Reset

@@ -57,9 +57,12 @@ pub struct AuthScript {
     pub enforce_application_type: bool,
     /// Take only redirect URIs that are equal to a registered one; by default the port of an http loopback URI is free.
     pub exact_redirect: bool,
-    /// Accept client id metadata documents. They are not fetched, since the mock reaches nothing but loopback: each
-    /// `https` URL with a path is taken for a public client, and the transcript has the URL.
+    /// Accept client id metadata documents. They are not fetched, since the mock reaches nothing but loopback: without
+    /// `client_documents` each `https` URL with a path is taken for a public client, and the transcript has the URL.
     pub client_id_metadata: bool,
+    /// What is found at the URLs of client id metadata documents, by URL; elsewhere nothing is found. The documents are
+    /// checked as if they were fetched, and a client is held to its redirect URIs, keys and method.
+    pub client_documents: BTreeMap<String, JsonText>,
     /// Forget a registered client after this many token answers to it; from then on it is answered `invalid_client`.
     pub client_grants: Option<u32>,
     /// A client known beforehand.

@@ -1,6 +1,6 @@
 //! What the server offers.
 
-use super::JsonText;
+use super::{JsonText, TaskScript};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -47,9 +47,15 @@ pub struct ToolDefinition {
     pub output_schema: Option<JsonText>,
     /// `annotations`.
     pub annotations: Option<JsonText>,
+    /// `icons`, an array (from 2025-11-25 on; left out before).
+    pub icons: Option<JsonText>,
     /// Members merged into the definition, right or wrong.
     pub extra: Option<JsonText>,
-    /// The whole result of a call; by default one text block with the tool's name.
+    /// Calls run as tasks.
+    pub task: Option<TaskScript>,
+    /// What a call asks the client for before it is answered.
+    pub ask: Option<super::AskScript>,
+    /// The whole result of a call; by default one text block with the tool's name, and the answers if it asked.
     pub result: Option<JsonText>,
     /// The result of the library tool of that name instead.
     pub like: Option<String>,
@@ -63,8 +69,16 @@ pub struct ResourceScript {
     pub uri: String,
     /// `name`; the last part of the URI by default.
     pub name: Option<String>,
+    /// `title` (from 2025-06-18 on; left out before).
+    pub title: Option<String>,
+    /// `description`.
+    pub description: Option<String>,
     /// `mimeType`.
     pub mime_type: Option<String>,
+    /// `icons`, an array (from 2025-11-25 on; left out before).
+    pub icons: Option<JsonText>,
+    /// Members merged into the entry of the list, right or wrong.
+    pub extra: Option<JsonText>,
     /// Text contents.
     pub text: Option<String>,
     /// Binary contents: this many bytes of the library's byte pattern (see `library::bytes`).
@@ -81,6 +95,12 @@ pub struct PromptScript {
     pub name: String,
     /// `description`.
     pub description: Option<String>,
+    /// `title` (from 2025-06-18 on; left out before).
+    pub title: Option<String>,
+    /// `icons`, an array (from 2025-11-25 on; left out before).
+    pub icons: Option<JsonText>,
+    /// Members merged into the entry of the list, right or wrong.
+    pub extra: Option<JsonText>,
     /// `arguments`, as JSON.
     pub arguments: Option<JsonText>,
     /// `messages` of the result; by default one user message that names the prompt and its arguments.
@@ -135,7 +155,10 @@ impl JsonSchema for ToolScript {
         let definition = generator.subschema_for::<ToolDefinition>();
         json_schema!({
             "description": "A tool of the model: the name of a library tool, or a definition.",
-            "anyOf": [{"enum": crate::library::TOOLS}, definition],
+            "anyOf": [
+                {"enum": crate::library::TOOLS, "description": "The name of a library tool."},
+                definition,
+            ],
         })
     }
 }

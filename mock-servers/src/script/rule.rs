@@ -244,7 +244,11 @@ impl JsonSchema for Order {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "The order of what was held: as it came, the last first, or by positions counted from 1 (what is not named follows).",
-            "anyOf": [{"enum": ["as-came", "reversed"]}, {"type": "array", "items": {"type": "integer", "minimum": 1}}],
+            "anyOf": [
+                {"const": "as-came", "description": "As it came."},
+                {"const": "reversed", "description": "The last first."},
+                {"type": "array", "items": {"type": "integer", "minimum": 1}},
+            ],
         })
     }
 }
@@ -453,7 +457,7 @@ impl Trigger {
 }
 
 /// The methods that a client may send in any revision; what a rule may react to.
-pub const CLIENT_METHODS: [&str; 25] = [
+pub const CLIENT_METHODS: [&str; 26] = [
     "initialize",
     "ping",
     "tools/list",
@@ -471,6 +475,7 @@ pub const CLIENT_METHODS: [&str; 25] = [
     "tasks/result",
     "tasks/list",
     "tasks/cancel",
+    "tasks/update",
     "server/discover",
     "subscriptions/listen",
     "notifications/initialized",
@@ -530,7 +535,10 @@ impl JsonSchema for Trigger {
         let words = Self::WORDS.iter().chain(&CLIENT_METHODS).collect::<Vec<_>>();
         json_schema!({
             "description": "What a rule reacts to: a word, a method of a client's, or a method with `*` for any text.",
-            "anyOf": [{"enum": words}, {"type": "string", "pattern": "\\*"}],
+            "anyOf": [
+                {"enum": words, "description": "A trigger's word, or the method of a message from the client."},
+                {"type": "string", "pattern": "\\*", "description": "A method with `*` for any text."},
+            ],
         })
     }
 }

@@ -1,7 +1,8 @@
 //! A stdio server that is this very process, without a harness at the other end of a side channel.
 
 use super::Reporter;
-use super::child::{CANNOT_START, Setting, Shell, describe};
+use super::child::{CANNOT_START, describe};
+use super::shell::{Setting, Shell};
 use crate::core::Control;
 use crate::platform;
 use crate::script::ServerScript;
@@ -48,14 +49,22 @@ impl OwnProcess {
     /// # Errors
     /// The system's.
     pub fn prepare() -> io::Result<Self> {
-        Ok(Self { signals: platform::Signals::block()?, process: describe() })
+        // Before signals are blocked by us.
+        let process = describe();
+        Ok(Self { signals: platform::Signals::block()?, process })
     }
 
     /// Starts the threads around the core. The server has not begun yet: see [`OwnServer::run`].
     ///
     /// # Errors
-    /// A thread can't be started.
+    /// A thread can't be started, or the script wants a launcher or a lock: the process that the client has started is
+    /// this one, and knows of no other.
     pub fn become_server(self, spec: OwnSpec) -> io::Result<OwnServer> {
+        let process = &spec.script.process;
+        if process.launcher.is_some() || process.single_instance {
+            let why = "`launcher` and `single_instance` need a harness that starts the server";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         let setting = Setting {
             script: spec.script,
             revision: spec.revision,
@@ -64,7 +73,8 @@ impl OwnProcess {
             quiet: false,
             config: None,
         };
-        Shell::start(setting, spec.reporter, self.signals, self.process).map(OwnServer)
+        spec.reporter.report(platform::monotonic_us(), What::ProcessStarted(self.process));
+        Shell::start(setting, spec.reporter, self.signals).map(OwnServer)
     }
 }
 

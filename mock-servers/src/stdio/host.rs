@@ -2,7 +2,7 @@
 
 use super::{Asked, Config, Done, Hello, MAX_LINE, MOCK, Report, Welcome};
 use crate::core::Control;
-use crate::platform;
+use crate::platform::{self, Channel};
 use crate::script::ServerScript;
 use crate::sink::{Sink, monotonic_us};
 use rand::Rng;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -30,7 +30,8 @@ pub struct StdioSpec {
     pub script: ServerScript,
     /// The revision that it speaks.
     pub revision: Revision,
-    /// Where its configuration is written, with the name as part of the file's; removed by whoever owns the directory.
+    /// Where its configuration is written, with the name as part of the file's, and the socket of its side channel;
+    /// removed by whoever owns the directory.
     pub dir: PathBuf,
     /// The seed of all that is made up.
     pub seed: u64,
@@ -135,15 +136,19 @@ impl StdioMock {
         let mut secret = [0_u8; 16];
         rand::rng().fill_bytes(&mut secret);
         let token: String = secret.iter().map(|b| format!("{b:02x}")).collect();
+        let path = std::path::absolute(spec.dir.join(file_name(&spec.name)))?;
+        // Short, since the path of a socket may not be long.
+        let socket_path = path.with_file_name(token.get(..8).unwrap_or_default());
+        let socket = platform::Socket::bind(&socket_path);
         let config = Config {
             address,
+            socket: socket.is_some().then_some(socket_path),
             token: token.clone(),
             revision: spec.revision,
             seed: spec.seed,
             script: spec.script,
             quiet: spec.quiet,
         };
-        let path = std::path::absolute(spec.dir.join(file_name(&spec.name)))?;
         write_private(&path, &serde_json::to_vec(&config)?)?;
         let program = match spec.program {
             Some(program) => program,
@@ -153,7 +158,7 @@ impl StdioMock {
         let shared =
             Arc::new(Shared { name: spec.name, token, sink: spec.sink, state: Mutex::default(), open });
         let (closing, closing_seen) = watch::channel(false);
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), closing_seen));
+        let accepting = tokio::spawn(accept(listener, socket, Arc::clone(&shared), closing_seen));
         let command = vec![text(program)?, MOCK.to_owned(), text(path)?];
         Ok(Self { command, shared, accepting, open: open_seen, closing })
     }
@@ -254,10 +259,24 @@ fn write_private(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, closing: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    socket: Option<platform::Socket>,
+    shared: Arc<Shared>,
+    closing: watch::Receiver<bool>,
+) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
+        let accepted: io::Result<Box<dyn Channel>> = tokio::select! {
+            accepted = listener.accept() => accepted.map(|(stream, _)| Box::new(stream) as Box<dyn Channel>),
+            accepted = async {
+                match &socket {
+                    Some(socket) => socket.accept().await,
+                    None => std::future::pending().await,
+                }
+            } => accepted,
+        };
+        match accepted {
+            Ok(stream) => {
                 shared.open.send_modify(|open| *open += 1);
                 let shared = Arc::clone(&shared);
                 let closing = closing.clone();
@@ -273,7 +292,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, closing: watch::Rece
 }
 
 /// A side channel, from hello to end.
-async fn follow(mut stream: TcpStream, shared: &Shared, mut closing: watch::Receiver<bool>) {
+async fn follow(mut stream: Box<dyn Channel>, shared: &Shared, mut closing: watch::Receiver<bool>) {
     let mut lines = Lines::new(MAX_LINE * 6);
     let mut chunk = vec![0; 64 << 10];
     let hello = tokio::select! {
@@ -290,6 +309,11 @@ async fn follow(mut stream: TcpStream, shared: &Shared, mut closing: watch::Rece
         }
         state.pids.insert(hello.pid);
         match hello.grandchild_of {
+            // The server takes the place of its launcher, which does nothing for anybody.
+            Some(incarnation) if hello.launched => {
+                state.processes.insert(incarnation, Reached { pid: hello.pid, ask });
+                incarnation
+            }
             Some(incarnation) => incarnation,
             None => {
                 state.incarnations += 1;
@@ -309,7 +333,7 @@ async fn follow(mut stream: TcpStream, shared: &Shared, mut closing: watch::Rece
         let mut state = shared.state();
         state.pids.remove(&hello.pid);
         state.exiting.remove(&hello.pid);
-        if hello.grandchild_of.is_none() {
+        if state.processes.get(&incarnation).is_some_and(|process| process.pid == hello.pid) {
             state.processes.remove(&incarnation);
         }
     }
@@ -357,7 +381,7 @@ impl Child {
 /// Passes reports on until the process ends or the mock is dropped. A mock that is being shut down still reads what
 /// the process had to say.
 async fn relay(
-    stream: &mut TcpStream,
+    stream: &mut Box<dyn Channel>,
     lines: &mut Lines,
     chunk: &mut [u8],
     shared: &Shared,
@@ -398,7 +422,7 @@ async fn relay(
 }
 
 async fn read_hello(
-    stream: &mut TcpStream,
+    stream: &mut Box<dyn Channel>,
     lines: &mut Lines,
     chunk: &mut [u8],
     shared: &Shared,

@@ -1,8 +1,8 @@
 //! From reactions to rules: only where the model would not do the same.
 
 use super::walk::Reaction;
-use serde_json::{Value, json};
-use sparring_mock_servers::model::Model;
+use serde_json::{Map, Value, json};
+use sparring_mock_servers::model::{Model, Reply};
 use sparring_mock_servers::script::{
     Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Slot, Trigger,
 };
@@ -92,9 +92,16 @@ fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> 
 
 /// What a rule has to do, the faithful answer as `default` if it is the recorded one.
 fn actions(reaction: &Reaction, model: &Model) -> Vec<Action> {
-    let faithful = reaction.method().map(|method| match model.answer(method, Some(&reaction.params)) {
-        Ok(result) => Action::Respond(JsonText(result)),
-        Err(e) => Action::Error(ErrorAnswer { code: e.code, message: e.message, data: e.data.map(JsonText) }),
+    let faithful = reaction.method().and_then(|method| {
+        let revision = model.speaks().last().copied()?;
+        Some(match model.answer(revision, method, Some(&reaction.params), &Map::new()) {
+            Ok(Reply::Result(result)) => Action::Respond(JsonText(result)),
+            // What was recorded asks for nothing that the model would.
+            Ok(Reply::Ask(_)) => return None,
+            Err(e) => {
+                Action::Error(ErrorAnswer { code: e.code, message: e.message, data: e.data.map(JsonText) })
+            }
+        })
     });
     let mut out = Vec::new();
     for action in &reaction.actions {

@@ -95,7 +95,7 @@ pub(super) fn walk(view: &View<'_>, left_out: &mut Vec<String>) -> Vec<Reaction>
                 let own = match (&asked_to_end, signal) {
                     // It did what any process does.
                     (Some(asked), Some(signal)) if asked == signal => None,
-                    (_, Some(signal)) => Some(Action::Die(signal.clone())),
+                    (_, Some(signal)) => serde_json::from_value(signal.clone().into()).ok().map(Action::Die),
                     (_, None) => Some(Action::Exit(code.unwrap_or_default())),
                 };
                 let by_itself = !stdin_closed && asked_to_end.is_none();

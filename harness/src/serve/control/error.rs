@@ -72,7 +72,7 @@ impl ApiError {
 
 impl From<Diagnostic> for ApiError {
     fn from(wrong: Diagnostic) -> Self {
-        let mut error = Self::bad(wrong.code, wrong.message);
+        let mut error = Self::bad(wrong.code.word(), wrong.message);
         error.body.help = wrong.help;
         if wrong.line > 0 {
             error.body.line = Some(wrong.line);

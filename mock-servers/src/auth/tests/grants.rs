@@ -7,7 +7,6 @@ use crate::script::{GrantType, IdentityProvider, JsonText, Workload};
 
 const UNIX: i64 = 1_800_000_000;
 const TOKEN: &str = "http://127.0.0.1:2002/oauth/v2/token";
-const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 fn server(script: &AuthScript) -> AuthServer {
     AuthServer::new(script.clone(), Revision::V2025_11_25, RESOURCE.into(), AUTHORIZATION.into(), 7)

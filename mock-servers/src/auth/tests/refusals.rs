@@ -1,7 +1,7 @@
 //! What a server can be strict about, and what it can forget.
 
 use super::*;
-use crate::script::StepUpNames;
+use crate::script::{JsonText, StepUpNames};
 
 #[test]
 fn an_application_type_has_to_fit_where_that_is_enforced() {
@@ -145,5 +145,42 @@ fn a_403_names_the_scopes_that_the_script_says() {
             let challenge = bearer_challenge(&refused).unwrap();
             assert_eq!(challenge.get("scope").map(String::as_str), expected, "{names:?}");
         }
+    }
+}
+
+#[test]
+fn metadata_documents_are_held_against_their_clients() {
+    const URL: &str = "https://client.example/about.json";
+    let good = json!({ "client_id": URL, "client_name": "c", "redirect_uris": [CALLBACK] });
+    let known = |document: Value, url: &str, redirect: &str| {
+        let script = AuthScript {
+            client_id_metadata: true,
+            client_documents: BTreeMap::from([(URL.to_owned(), JsonText(document))]),
+            ..AuthScript::default()
+        };
+        let mut client = Client::new(&script, Revision::V2025_11_25);
+        client.preset = Some((url.to_owned(), None));
+        let known = client.discover().unwrap();
+        let answer = client.authorize(&known, &[("redirect_uri", Some(redirect))]);
+        answer.status == 302 && {
+            let code = location(&answer).remove("code").unwrap();
+            client.redeem(&known, &code, &[("redirect_uri", None)]).status == 200
+        }
+    };
+    assert!(known(good.clone(), URL, CALLBACK));
+    assert!(!known(good.clone(), URL, "http://127.0.0.1:3003/elsewhere"));
+    assert!(!known(good.clone(), "https://client.example/other.json", CALLBACK));
+    for (name, value) in [
+        ("client_id", json!("https://client.example/About.json")),
+        ("client_name", json!(null)),
+        ("redirect_uris", json!([])),
+        ("redirect_uris", json!(CALLBACK)),
+        ("token_endpoint_auth_method", json!("client_secret_post")),
+        // It is held to its own method, which is not used here.
+        ("token_endpoint_auth_method", json!("private_key_jwt")),
+    ] {
+        let mut document = good.clone();
+        document[name] = value;
+        assert!(!known(document.clone(), URL, CALLBACK), "{document}");
     }
 }

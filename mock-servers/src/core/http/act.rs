@@ -71,24 +71,23 @@ impl ServerCore {
     pub(super) fn cut_stream(&mut self, task: &mut Task, exchange: u64, cut: &CutStream) {
         self.open_stream(exchange, false);
         let Some(key) = self.http.exchanges.get(&exchange).and_then(|e| e.stream) else { return };
-        if cut.resumable
-            && let Some(stream) = self.http.streams.get_mut(&key)
-        {
+        let revision = self.revision_of(task.request.as_ref(), &task.scope);
+        // The stateless revision has no streams that can be carried on.
+        let resumable = cut.resumable && !revision.is_stateless();
+        if resumable && let Some(stream) = self.http.streams.get_mut(&key) {
             stream.log.get_or_insert_default();
         }
-        let id = cut
-            .id
-            .clone()
-            .or_else(|| (cut.resumable && !self.script.http.priming).then(|| self.event_id(key)));
+        let id =
+            cut.id.clone().or_else(|| (resumable && !self.script.http.priming).then(|| self.event_id(key)));
         if id.is_some() || cut.retry_ms.is_some() {
             let data = id.is_some().then(String::new);
             // Only 2025-11-25 describes events with an id and no message.
-            let fault = self.revision < Revision::V2025_11_25;
+            let fault = revision != Revision::V2025_11_25;
             self.stream_send(key, SseEvent { id, data, retry: cut.retry_ms, event: None }, fault);
         }
         self.enter(exchange);
         self.end_response(exchange, cut.reset);
-        let answer = task.request.as_ref().filter(|_| cut.resumable).map(|r| self.faithful(r));
+        let answer = task.request.as_ref().filter(|_| resumable).map(|r| self.faithful(r, &task.scope));
         if let Some(answer) = answer {
             let id = Some(self.event_id(key));
             self.stream_send(key, SseEvent { id, ..SseEvent::message(answer.to_string()) }, false);

@@ -9,9 +9,11 @@ mod act;
 mod request;
 mod stream;
 
+use super::era::Peer;
 use super::stdio::gather;
-use super::{Effect, Out, ServerCore, Task, Then};
+use super::{Effect, Out, Scope, ServerCore, Task, Then};
 use crate::auth::AuthServer;
+use crate::model::RpcError;
 use crate::script::{Action, ServerScript};
 use sparring_wire::sse::SseEvent;
 use sparring_wire::transcript::{HttpResponse, What};
@@ -58,6 +60,7 @@ struct Session {
     /// The how manieth it is.
     number: u64,
     open: bool,
+    peer: Peer,
 }
 
 /// One request and its response.
@@ -79,6 +82,11 @@ struct Exchange {
     /// It carries the stream of an earlier exchange on.
     resumed: bool,
     done: bool,
+    /// The `MCP-Protocol-Version` of the request.
+    version: Option<String>,
+    /// It is a request of the stateless revision, and why that does not take it.
+    stateless: bool,
+    refused: Option<RpcError>,
 }
 
 /// An event stream, which may outlive the response that carries it.
@@ -126,6 +134,20 @@ impl HttpState {
 
     pub(in crate::core) fn open_exchanges(&self) -> Vec<u64> {
         self.exchanges.iter().filter(|(_, exchange)| !exchange.done).map(|(number, _)| *number).collect()
+    }
+
+    pub(in crate::core) fn peer(&self, session: &str) -> Option<&Peer> {
+        self.sessions.get(session).map(|s| &s.peer)
+    }
+
+    pub(in crate::core) fn peer_mut(&mut self, session: &str) -> Option<&mut Peer> {
+        self.sessions.get_mut(session).map(|s| &mut s.peer)
+    }
+
+    /// The `MCP-Protocol-Version` that a message came with, and why the stateless revision does not take it.
+    pub(in crate::core) fn refusal_of(&self, scope: &Scope) -> (Option<String>, Option<RpcError>) {
+        let exchange = scope.exchange.and_then(|exchange| self.exchanges.get(&exchange));
+        exchange.map_or((None, None), |e| (e.version.clone(), e.refused.clone()))
     }
 
     pub(in crate::core) fn session_open(&mut self, session: &str) -> &mut bool {
@@ -250,14 +272,16 @@ impl ServerCore {
         if let Some(session) = entry.session.as_ref().filter(|_| entry.new_session && !out.error) {
             headers.push(("mcp-session-id".into(), session.clone()));
         }
-        self.give(exchange, 200, headers, out.text, out.fault);
+        self.give(exchange, out.status.unwrap_or(200), headers, out.text, out.fault);
     }
 
     /// Sends a message on an exchange: as its JSON body if it is the answer and nothing asks for a stream, or else as
     /// an event.
     pub(in crate::core) fn exchange_send(&mut self, exchange: u64, out: Out) {
         let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
-        if out.answer && !entry.sse && entry.stream.is_none() && !entry.done {
+        // What has a status of its own is no event.
+        let whole = !entry.sse || out.status.is_some();
+        if out.answer && whole && entry.stream.is_none() && !entry.done {
             if entry.batch {
                 entry.gathered.push(out);
             } else {

@@ -69,7 +69,16 @@ impl ServerCore {
                 let pending = pending.then(|| jsonrpc::inspect(&request.body).envelope);
                 let pending = match pending {
                     Some(Envelope::Request { id: Some(id), method, params }) if verb == HttpVerb::Post => {
-                        Some(Pending { id, method, params, premature: false })
+                        let revision = self.revision_for(
+                            &Envelope::Request {
+                                id: Some(id.clone()),
+                                method: method.clone(),
+                                params: params.clone(),
+                            },
+                            header(&request, "mcp-protocol-version"),
+                            header(&request, "mcp-session-id"),
+                        );
+                        Some(Pending::new(id, method, params, revision))
                     }
                     _ => None,
                 };
@@ -153,11 +162,19 @@ impl ServerCore {
         }
         let initializes =
             matches!(&message.envelope, Envelope::Request { method, .. } if method == "initialize");
-        if !self.admit_session(request, initializes) {
+        let session = header(request, "mcp-session-id");
+        let revision = self.revision_for(&message.envelope, header(request, "mcp-protocol-version"), session);
+        if !revision.is_stateless() && !self.admit_session(request, initializes) {
             return;
         }
         let unusable = match &message.envelope {
-            Envelope::Batch(members) if members.is_empty() || !self.revision.has_batching() => Some(Broken {
+            Envelope::Result { .. } | Envelope::Error { .. } if revision.is_stateless() => Some(Broken {
+                code: codes::INVALID_REQUEST,
+                message: "no response is welcome here".into(),
+                id: None,
+                response: true,
+            }),
+            Envelope::Batch(members) if members.is_empty() || !revision.has_batching() => Some(Broken {
                 code: codes::INVALID_REQUEST,
                 message: "no batch is welcome here".into(),
                 id: None,
@@ -174,10 +191,10 @@ impl ServerCore {
             error["error"] = json!({"code": broken.code, "message": broken.message});
             return self.give(exchange, 400, json_type(), error.to_string(), false);
         }
-        let mut session =
-            header(request, "mcp-session-id").map(str::to_owned).filter(|_| self.script.http.sessions);
+        let with_session = self.script.http.sessions && !revision.is_stateless();
+        let mut session = session.map(str::to_owned).filter(|_| with_session);
         let has_requests = message.messages().iter().any(|m| matches!(m.envelope, Envelope::Request { .. }));
-        if initializes && self.script.http.sessions {
+        if initializes && with_session {
             if self.http.sessions.len() >= MAX_SESSIONS {
                 return self.refuse_http(exchange, 503, codes::INTERNAL_ERROR, "too many sessions");
             }
@@ -187,12 +204,21 @@ impl ServerCore {
             self.http.posts += 1;
         }
         let sse = self.is_sse(self.script.http.answers);
+        let refused = match &message.envelope {
+            Envelope::Request { method, params, .. } if revision.is_stateless() => {
+                self.refusal(method, params.as_ref(), Some(request))
+            }
+            _ => None,
+        };
         if let Some(entry) = self.http.exchanges.get_mut(&exchange) {
             entry.session.clone_from(&session);
             entry.new_session = initializes && session.is_some();
             entry.has_requests = has_requests;
             entry.batch = matches!(message.envelope, Envelope::Batch(_));
             entry.sse = sse;
+            entry.version = header(request, "mcp-protocol-version").map(str::to_owned);
+            entry.stateless = revision.is_stateless();
+            entry.refused = refused;
         }
         for member in message.messages() {
             let scope = Scope { exchange: Some(exchange), session: session.clone(), batch: None };
@@ -232,11 +258,13 @@ impl ServerCore {
                 _ => {}
             }
         }
-        if self.revision.has_version_header()
+        let session = header(request, "mcp-session-id").filter(|_| self.script.http.sessions);
+        let revision = self.revision_for(&Envelope::Unknown, None, session);
+        if revision.has_version_header()
             && !initializes
             && let Some(version) = header(request, "mcp-protocol-version")
-            && version != self.model.version()
-            && version != self.revision.as_str()
+            && version != self.model.version(revision)
+            && version != revision.as_str()
         {
             self.refuse_http(
                 exchange,
@@ -253,7 +281,9 @@ impl ServerCore {
         self.http.sessions_made += 1;
         let made = Sha256::digest(format!("session {} {}", self.seed, self.http.sessions_made));
         let id: String = made.iter().take(12).map(|b| format!("{b:02x}")).collect();
-        self.http.sessions.insert(id.clone(), Session { number: self.http.sessions_made, open: false });
+        self.http
+            .sessions
+            .insert(id.clone(), Session { number: self.http.sessions_made, ..Session::default() });
         id
     }
 

@@ -37,14 +37,14 @@ impl ServerCore {
             session: entry.session.clone(),
             exchange: Some(exchange),
             get,
-            log: self.script.http.event_ids.then(Vec::new),
+            log: (self.script.http.event_ids && !entry.stateless).then(Vec::new),
             events: 0,
             finished: false,
         };
         self.http.streams.insert(key, stream);
         self.forget_old_streams();
         self.head(exchange);
-        if self.script.http.priming {
+        if self.script.http.priming && !self.http.exchanges.get(&exchange).is_some_and(|e| e.stateless) {
             let id = self.event_id(key);
             self.stream_send(
                 key,
@@ -59,10 +59,13 @@ impl ServerCore {
             ("content-type".to_owned(), "text/event-stream".to_owned()),
             ("cache-control".into(), "no-cache".into()),
         ];
-        if let Some(entry) = self.http.exchanges.get(&exchange)
-            && let Some(session) = entry.session.as_ref().filter(|_| entry.new_session)
-        {
-            headers.push(("mcp-session-id".into(), session.clone()));
+        if let Some(entry) = self.http.exchanges.get(&exchange) {
+            if let Some(session) = entry.session.as_ref().filter(|_| entry.new_session) {
+                headers.push(("mcp-session-id".into(), session.clone()));
+            }
+            if entry.stateless {
+                headers.push(("x-accel-buffering".into(), "no".into()));
+            }
         }
         let seen = HttpResponse {
             exchange,
@@ -96,7 +99,8 @@ impl ServerCore {
     }
 
     pub(super) fn stream_send(&mut self, key: u64, mut event: SseEvent, fault: bool) {
-        if self.script.http.event_ids && event.id.is_none() {
+        let keeps = self.http.streams.get(&key).is_some_and(|s| s.log.is_some());
+        if self.script.http.event_ids && keeps && event.id.is_none() {
             event.id = Some(self.event_id(key));
         }
         let Some(stream) = self.http.streams.get_mut(&key) else { return };
@@ -140,7 +144,7 @@ impl ServerCore {
     }
 
     /// Ends the response; its stream lives on if it is to be resumed.
-    pub(super) fn end(&mut self, exchange: u64) {
+    pub(in crate::core) fn end(&mut self, exchange: u64) {
         self.finish_stream(exchange);
         self.end_response(exchange, false);
     }
@@ -189,6 +193,7 @@ impl ServerCore {
             }
         }
         self.observe(What::StreamEnded { exchange, by: Party::Client });
+        self.left(exchange);
         self.tidy(exchange);
     }
 

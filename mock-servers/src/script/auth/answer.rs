@@ -2,7 +2,7 @@
 
 use crate::script::JsonText;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeMap;
 
 /// A change of an answer of the authorization server, of the metadata, or of a challenge.
@@ -29,8 +29,9 @@ pub struct AnswerChange {
     /// `challenge` and `forbidden`, which always refuse.
     #[serde(default)]
     pub refusals: bool,
-    /// The status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The status, from 200 to 999.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "status")]
+    #[schemars(range(min = 200, max = 999))]
     pub status: Option<u16>,
     /// Header fields, which replace those of the same name.
     #[serde(default)]
@@ -38,7 +39,7 @@ pub struct AnswerChange {
     /// Header fields that are left out.
     #[serde(default)]
     pub without_headers: Vec<String>,
-    /// Members with these values, new or in place of the right ones. Values in redirects and challenges that are not
+    /// Members with these values, as a JSON object; new, or in place of the right ones. Values in redirects and challenges that are not
     /// strings stand there as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<JsonText>,
@@ -54,6 +55,15 @@ pub struct AnswerChange {
     /// The changed answer is one that a server may give: it is not marked as a fault in the transcript.
     #[serde(default)]
     pub allowed: bool,
+}
+
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
+    match Option::<u16>::deserialize(deserializer)? {
+        Some(status) if !(200..=999).contains(&status) => {
+            Err(de::Error::custom(format!("{status} is no status of an answer")))
+        }
+        status => Ok(status),
+    }
 }
 
 impl AnswerChange {

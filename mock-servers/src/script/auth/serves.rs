@@ -97,6 +97,15 @@ impl AuthScript {
                 "auth-reg-cimd-https-with-path",
             ],
         ),
+        (
+            "client_documents",
+            &[
+                "auth-reg-cimd-document-fields",
+                "auth-reg-cimd-document-id-match",
+                "auth-reg-redirect-uri-registered",
+                "auth-reg-cimd-private-key-jwt",
+            ],
+        ),
         ("client_grants", &["auth-token-invalid-refresh-falls-back", "RFC 6749 section 5.2"]),
         ("preregistered", &["auth-reg-preregistered-supported", "auth-reg-priority"]),
         ("client_authentication", &["auth-reg-auth-method-honoured", "auth-reg-cimd-private-key-jwt"]),
