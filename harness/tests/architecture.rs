@@ -10,7 +10,7 @@ mod architecture {
     use toml::Table;
 
     /// What each crate of the workspace may build on. `dev` is for its tests only, beside the rest.
-    const MAY_USE: [(&str, &[&str], &[&str]); 9] = [
+    const MAY_USE: [(&str, &[&str], &[&str]); 10] = [
         ("sparring-wire", &[], &[]),
         ("sparring-client", &["sparring-wire"], &[]),
         ("sparring-mock-servers", &["sparring-wire"], &[]),
@@ -28,6 +28,11 @@ mod architecture {
             &[],
         ),
         ("sparring-benches", &["sparring-wire", "sparring-client", "sparring-mock-servers"], &["sparring"]),
+        (
+            "sparring-fuzz-targets",
+            &["sparring", "sparring-wire", "sparring-mock-servers", "sparring-scenarios"],
+            &[],
+        ),
         ("own-client", &[], &["sparring"]),
         ("serve-rust", &[], &["sparring-client"]),
     ];

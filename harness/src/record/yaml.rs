@@ -3,8 +3,8 @@
 //! Only what the loader needs to read it back: block maps and lists, plain scalars, and strings in quotes wherever a
 //! reader of YAML could take them for something else.
 
-use serde_json::{Map, Value};
-use sparring_mock_servers::script::ServerScript;
+use serde_json::{Map, Value, json};
+use sparring_mock_servers::script::{CutStream, Rule, ServerScript, Until};
 
 /// The script without what it has by default.
 ///
@@ -27,15 +27,33 @@ fn prune(value: Value, default: &Value) -> Value {
         if value.is_null() || usual == Some(&value) {
             return None;
         }
+        let of_kind = usual_in(&key);
+        let usual = of_kind.as_ref().or(usual).unwrap_or(&Value::Null);
         Some((key, prune_below(value, usual)))
     });
     Value::Object(kept.collect())
 }
 
-fn prune_below(value: Value, usual: Option<&Value>) -> Value {
+/// The parts of a script that stand in lists, or are chosen by a word, as they are by default.
+fn usual_in(key: &str) -> Option<Value> {
+    match key {
+        "rules" => {
+            let mut usual = serde_json::to_value(Rule::default()).ok()?;
+            // What a rule reacts to is always said.
+            usual.as_object_mut()?.shift_remove("on");
+            Some(usual)
+        }
+        "hold_until" => serde_json::to_value(Until { times: 1, ..Until::default() }).ok(),
+        "cut_stream" => serde_json::to_value(CutStream::default()).ok(),
+        "notify" | "request" => Some(json!({"on_get_stream": false})),
+        _ => None,
+    }
+}
+
+fn prune_below(value: Value, usual: &Value) -> Value {
     match value {
-        Value::Object(_) => prune(value, usual.unwrap_or(&Value::Null)),
-        Value::Array(items) => items.into_iter().map(|item| prune_below(item, None)).collect(),
+        Value::Object(_) => prune(value, usual),
+        Value::Array(items) => items.into_iter().map(|item| prune_below(item, usual)).collect(),
         value => value,
     }
 }

@@ -78,7 +78,7 @@ pub fn of(events: &[Event], server: Option<&str>) -> Result<Made, NoScript> {
     let walked = walk::walk(&view, &mut left_out);
     let mut script = model::of(&view, &walked);
     walk::http(&view, &mut script);
-    script.rules = rules::of(&walked, &script, revision.unwrap_or(Revision::LATEST_HANDSHAKE), &mut left_out);
+    script.rules = rules::of(&walked, &script, revision.unwrap_or(Revision::LATEST_HANDSHAKE));
     left_out.sort_unstable();
     left_out.dedup();
     let mut description = format!("Recorded by {}.", super::NAME);

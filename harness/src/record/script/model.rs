@@ -25,12 +25,21 @@ pub(super) fn of(view: &View<'_>, reactions: &[Reaction]) -> ServerScript {
                 }
             }
             "resources/list" => {
-                for resource in items(result, "resources") {
-                    if let Some(uri) = text(resource, "uri")
+                for listed in items(result, "resources") {
+                    if let Some(uri) = text(listed, "uri")
                         && script.resources.iter().all(|known| known.uri != uri)
                     {
-                        let (name, mime_type) = (text(resource, "name"), text(resource, "mimeType"));
-                        script.resources.push(ResourceScript { uri, name, mime_type, ..Default::default() });
+                        let mut rest = Rest::of(listed, "uri");
+                        script.resources.push(ResourceScript {
+                            uri,
+                            name: rest.text("name"),
+                            title: rest.text("title"),
+                            description: rest.text("description"),
+                            mime_type: rest.text("mimeType"),
+                            icons: rest.json("icons"),
+                            extra: rest.extra(),
+                            ..ResourceScript::default()
+                        });
                     }
                 }
             }
@@ -43,17 +52,19 @@ pub(super) fn of(view: &View<'_>, reactions: &[Reaction]) -> ServerScript {
                 }
             }
             "prompts/list" => {
-                for prompt in items(result, "prompts") {
-                    if let Some(name) = text(prompt, "name")
+                for listed in items(result, "prompts") {
+                    if let Some(name) = text(listed, "name")
                         && script.prompts.iter().all(|known| known.name != name)
                     {
-                        let arguments = prompt.get("arguments").cloned().map(JsonText);
-                        let description = text(prompt, "description");
+                        let mut rest = Rest::of(listed, "name");
                         script.prompts.push(PromptScript {
                             name,
-                            description,
-                            arguments,
-                            ..PromptScript::default()
+                            description: rest.text("description"),
+                            title: rest.text("title"),
+                            icons: rest.json("icons"),
+                            arguments: rest.json("arguments"),
+                            extra: rest.extra(),
+                            messages: None,
                         });
                     }
                 }
@@ -61,12 +72,7 @@ pub(super) fn of(view: &View<'_>, reactions: &[Reaction]) -> ServerScript {
             _ => {}
         }
     }
-    // First those that can't be given but by the model: their answer waits for the client's.
-    for held in [true, false] {
-        for reaction in reactions.iter().filter(|r| r.hold.is_some() == held) {
-            contents(reaction, &mut script);
-        }
-    }
+    reactions.iter().for_each(|reaction| contents(reaction, &mut script));
     // The handshake names it whatever revision the script is played in.
     script.version = view.conversations().iter().find_map(|c| c.version.clone());
     script
@@ -85,13 +91,6 @@ fn contents(reaction: &Reaction, script: &mut ServerScript) {
     let asked = |name: &str| reaction.params.get(name).and_then(Value::as_str);
     match method {
         "tools/call" => {
-            // No list shows it, but its answer has to be the model's own.
-            if let Some(name) = asked("name").filter(|_| reaction.hold.is_some())
-                && script.tools.iter().all(|tool| tool_name(tool) != name)
-            {
-                let tool = ToolDefinition { name: name.to_owned(), ..ToolDefinition::default() };
-                script.tools.push(ToolScript::Custom(Box::new(tool)));
-            }
             let called = script.tools.iter_mut().find_map(|tool| match tool {
                 ToolScript::Custom(tool) if Some(tool.name.as_str()) == asked("name") => Some(tool),
                 _ => None,
@@ -125,28 +124,43 @@ fn text(value: &Value, key: &str) -> Option<String> {
 }
 
 fn definition(tool: &Value) -> Option<ToolDefinition> {
-    let mut rest: Map<String, Value> = tool.as_object()?.clone();
-    let mut taken = |key: &str| rest.shift_remove(key);
-    let Some(Value::String(name)) = taken("name") else { return None };
-    let input_schema = taken("inputSchema").map(JsonText);
-    let output_schema = taken("outputSchema").map(JsonText);
-    let annotations = taken("annotations").map(JsonText);
-    let mut words = |key: &str| match rest.get(key) {
-        Some(Value::String(_)) => match rest.shift_remove(key) {
-            Some(Value::String(text)) => Some(text),
-            _ => None,
-        },
-        _ => None,
-    };
-    let (title, description) = (words("title"), words("description"));
+    let name = text(tool, "name")?;
+    let mut rest = Rest::of(tool, "name");
     Some(ToolDefinition {
         name,
-        title,
-        description,
-        input_schema,
-        output_schema,
-        annotations,
-        extra: (!rest.is_empty()).then_some(JsonText(Value::Object(rest))),
+        title: rest.text("title"),
+        description: rest.text("description"),
+        input_schema: rest.json("inputSchema"),
+        output_schema: rest.json("outputSchema"),
+        annotations: rest.json("annotations"),
+        extra: rest.extra(),
         ..ToolDefinition::default()
     })
+}
+
+/// The members of a list's entry that are not placed yet.
+struct Rest(Map<String, Value>);
+
+impl Rest {
+    /// All but the one by which it is known.
+    fn of(entry: &Value, known_by: &str) -> Self {
+        let mut members = entry.as_object().cloned().unwrap_or_default();
+        members.shift_remove(known_by);
+        Self(members)
+    }
+
+    fn json(&mut self, key: &str) -> Option<JsonText> {
+        self.0.shift_remove(key).map(JsonText)
+    }
+
+    /// Only if it is text; what is not stays for [`Self::extra`].
+    fn text(&mut self, key: &str) -> Option<String> {
+        let text = self.0.get(key)?.as_str()?.to_owned();
+        self.0.shift_remove(key);
+        Some(text)
+    }
+
+    fn extra(self) -> Option<JsonText> {
+        (!self.0.is_empty()).then_some(JsonText(Value::Object(self.0)))
+    }
 }

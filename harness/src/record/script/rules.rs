@@ -1,9 +1,11 @@
 //! From reactions to rules: only where the model would not do the same.
 
-use super::walk::{Reaction, held};
-use serde_json::{Map, Value};
+use super::walk::Reaction;
+use serde_json::{Map, Value, json};
 use sparring_mock_servers::model::{Model, Reply};
-use sparring_mock_servers::script::{Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Trigger};
+use sparring_mock_servers::script::{
+    Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Slot, Trigger,
+};
 use sparring_wire::Revision;
 
 /// Reactions that one rule, or one series of rules, is for.
@@ -16,12 +18,7 @@ struct Group<'r> {
 }
 
 /// The rules that make of the script what was recorded.
-pub(super) fn of(
-    reactions: &[Reaction],
-    script: &ServerScript,
-    revision: Revision,
-    left_out: &mut Vec<String>,
-) -> Vec<Rule> {
+pub(super) fn of(reactions: &[Reaction], script: &ServerScript, revision: Revision) -> Vec<Rule> {
     let model = Model::new(script, revision);
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (at, reaction) in reactions.iter().enumerate() {
@@ -32,7 +29,7 @@ pub(super) fn of(
         };
         let before = reactions.iter().take(at).filter(fits).count();
         let nth = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
-        let actions = actions(reaction, &model, left_out);
+        let actions = actions(reaction, &model);
         let same = |group: &&mut Group<'_>| {
             *group.on == reaction.on
                 && group.incarnation == reaction.incarnation
@@ -94,26 +91,27 @@ fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> 
 }
 
 /// What a rule has to do, the faithful answer as `default` if it is the recorded one.
-fn actions(reaction: &Reaction, model: &Model, left_out: &mut Vec<String>) -> Vec<Action> {
-    let Some(method) = reaction.method() else { return reaction.actions.clone() };
-    let revision = model.speaks().last().copied().unwrap_or(Revision::LATEST_HANDSHAKE);
-    let faithful = match model.answer(revision, method, Some(&reaction.params), &Map::new()) {
-        Ok(Reply::Result(result)) => Action::Respond(JsonText(result)),
-        // What was recorded asked for nothing that the model would.
-        Ok(Reply::Ask(_)) => return reaction.actions.clone(),
-        Err(e) => Action::Error(ErrorAnswer { code: e.code, message: e.message, data: e.data.map(JsonText) }),
-    };
+fn actions(reaction: &Reaction, model: &Model) -> Vec<Action> {
+    let faithful = reaction.method().and_then(|method| {
+        let revision = model.speaks().last().copied()?;
+        Some(match model.answer(revision, method, Some(&reaction.params), &Map::new()) {
+            Ok(Reply::Result(result)) => Action::Respond(JsonText(result)),
+            // What was recorded asks for nothing that the model would.
+            Ok(Reply::Ask(_)) => return None,
+            Err(e) => {
+                Action::Error(ErrorAnswer { code: e.code, message: e.message, data: e.data.map(JsonText) })
+            }
+        })
+    });
     let mut out = Vec::new();
     for action in &reaction.actions {
-        let is_faithful = *action == faithful;
-        match reaction.hold {
-            Some(times) if is_faithful => out.push(held(times)),
-            Some(_) if matches!(action, Action::Respond(_) | Action::Error(_)) => {
-                left_out.push("that some answers waited for the client's".to_owned());
-                out.push(action.clone());
-            }
-            _ if is_faithful => out.push(Action::Default),
-            _ => out.push(action.clone()),
+        if Some(action) == faithful.as_ref() {
+            out.push(Action::Default);
+        } else {
+            let mut action = action.clone();
+            action.slots(&mut escape);
+            with_token(&mut action, &reaction.params);
+            out.push(action);
         }
     }
     // The faithful answer comes at the end anyway.
@@ -121,6 +119,43 @@ fn actions(reaction: &Reaction, model: &Model, left_out: &mut Vec<String>) -> Ve
         out.pop();
     }
     out
+}
+
+/// What was recorded has no placeholders.
+fn escape(slot: Slot<'_>) {
+    const OPEN: &str = "{{open}}";
+    fn strings(value: &mut Value) {
+        match value {
+            Value::String(text) if text.contains("{{") => *text = text.replace("{{", OPEN),
+            Value::Array(items) => items.iter_mut().for_each(strings),
+            Value::Object(members) => members.values_mut().for_each(strings),
+            _ => {}
+        }
+    }
+    match slot {
+        Slot::Json(value) => strings(value),
+        Slot::Text(text) => *text = text.replace("{{", OPEN),
+    }
+}
+
+/// Progress on the request at hand is for whatever token the client names.
+fn with_token(action: &mut Action, params: &Value) {
+    if let Action::Notify(own) = action
+        && let Some(JsonText(Value::Object(said))) = &mut own.params
+        && let Some(token) = said.get_mut("progressToken")
+        && params.pointer("/_meta/progressToken") == Some(&*token)
+    {
+        *token = "{{token}}".into();
+    }
+}
+
+/// What a rule can ask of params: objects with a `$` would be questions.
+pub(super) fn askable(value: &Value) -> Value {
+    match value {
+        Value::Object(members) if members.keys().any(|key| key.starts_with('$')) => json!({"$any": true}),
+        Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), askable(value))).collect(),
+        value => value.clone(),
+    }
 }
 
 /// How much a pattern asks for.
@@ -135,6 +170,7 @@ fn size(value: &Value) -> usize {
 /// Whether `given` contains `wanted`, as rules match params: objects as a subset, everything else equal.
 fn contains(given: &Value, wanted: &Value) -> bool {
     match (given, wanted) {
+        (_, Value::Object(any)) if any.contains_key("$any") => true,
         (Value::Object(given), Value::Object(wanted)) => {
             wanted.iter().all(|(key, wanted)| given.get(key).is_some_and(|given| contains(given, wanted)))
         }

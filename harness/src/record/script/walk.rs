@@ -1,5 +1,6 @@
 //! What the server did on which event.
 
+use super::rules::askable;
 use super::without_meta;
 use crate::judge::view::{Message, View, header, is_endpoint, media_type, path};
 use serde_json::{Value, json};
@@ -28,8 +29,6 @@ pub(super) struct Reaction {
     /// Answers of the client that came before the server's answer, to what it asked meanwhile.
     waited_for: u32,
     asked: bool,
-    /// The recorded answer could be the model's own, if the model gave it.
-    pub(super) hold: Option<u32>,
 }
 
 impl Reaction {
@@ -44,7 +43,6 @@ impl Reaction {
             answered: false,
             waited_for: 0,
             asked: false,
-            hold: None,
         }
     }
 
@@ -176,7 +174,7 @@ impl Walk<'_> {
         reaction.params = message.params().cloned().unwrap_or_else(|| json!({}));
         reaction.request = message.is_request() && message.id().is_some();
         if reaction.request && message.method() != Some("initialize") {
-            reaction.key = without_meta(message.params()).into_owned();
+            reaction.key = askable(&without_meta(message.params()));
         }
         if reaction.on == Trigger::Response
             && let Some(waiting) = self.reactions.iter_mut().rev().find(|r| r.asked && !r.answered)
@@ -207,9 +205,17 @@ impl Walk<'_> {
                 Some(at) => {
                     let reaction = &mut self.reactions[at];
                     let first = !std::mem::replace(&mut reaction.answered, true);
-                    reaction.hold = Some(reaction.waited_for).filter(|times| *times > 0);
+                    let waited_for = reaction.waited_for;
+                    if first && waited_for > 0 {
+                        let on = Trigger::Response.into();
+                        reaction.actions.push(Action::HoldUntil(Until {
+                            on,
+                            times: waited_for,
+                            ..Until::default()
+                        }));
+                    }
                     if message.exchange.is_none()
-                        && reaction.hold.is_none()
+                        && waited_for == 0
                         && self.last.get(&place).is_some_and(|last| *last != at)
                     {
                         left_out.push("that some answers came later than at once".to_owned());
@@ -354,11 +360,6 @@ fn answer(message: &Message) -> Option<Action> {
         })),
         _ => None,
     }
-}
-
-/// An answer that the model gives, held back for as many answers of the client's.
-pub(super) fn held(times: u32) -> Action {
-    Action::HoldUntil(Until { on: Trigger::Response.into(), times, ..Until::default() })
 }
 
 /// How the endpoint behaves.
