@@ -199,7 +199,10 @@ impl ServerCore {
             match &job.state {
                 State::Asking => {
                     let mut asked = job.script.ask.as_ref().map_or(json!({}), input_requests);
-                    if let Value::Object(asked) = &mut asked {
+                    // With all answers there, it is the script that is slow to see them.
+                    if let Value::Object(asked) = &mut asked
+                        && !job.has_inputs()
+                    {
                         asked.retain(|key, _| !job.inputs.contains_key(key));
                     }
                     task["inputRequests"] = asked;
