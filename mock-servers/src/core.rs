@@ -32,7 +32,7 @@
 //! | `stdout`, `stdout_bytes`, `repeat_stdout`, `stderr`, `stderr_bytes` | stdio | written at once, whatever else is going on; ignored over HTTP |
 //! | `split_every`, `split_at`, `split_characters`, `cut_at`, `write_rest`, `merge_next`, `crlf`, `cr_only`, `no_newline`, `blank_lines`, `pretty`, `ascii_only`, `pad_to`, `byte_order_mark`, `invalid_utf8` | stdio | how the next message is written; ignored over HTTP |
 //! | `close_stdout`, `close_stderr`, `close_stdin`, `stop_reading`, `stop_reading_after`, `resume_reading`, `exit`, `die` | stdio | ignored over HTTP |
-//! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body` | HTTP | ignored over stdio, except that `stall` is `drop` there |
+//! | `status`, `answers`, `cut_stream`, `reset`, `stall`, `expire_session`, `close_get_stream`, `sse_comment`, `raw_body`, `reply`, `cut`, `pieces`, `raw_response`, `sse_event`, `sse_style`, `keep_open`, `answer_on`, `change_session` | HTTP | ignored over stdio, except that `stall` is `drop` there |
 //! | `start`, `eof`, `sigterm`, `http-*`, `get-stream`, `response`, `message`, `request`, `notification`, `unknown`, methods | triggers | `http-*` only for the endpoint's own path; for `response`, a rule's `params` is matched against the result or error |
 //!
 //! What may stand in for values of the request at hand: [`crate::script::template`].
@@ -71,7 +71,7 @@ use std::time::Duration;
 use rules::{Event, Response};
 
 pub use control::Control;
-pub use http::{Origins, endpoint_path};
+pub use http::{Origins, endpoint_path, legacy_path};
 
 /// Something that happened to the server.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,6 +173,30 @@ pub enum Effect {
         /// The exchange's number.
         exchange: u64,
     },
+    /// A part of a response that is written as it is. All of that response comes in this way.
+    Raw {
+        /// The exchange's number.
+        exchange: u64,
+        /// The part.
+        out: RawOut,
+    },
+}
+
+/// A part of a response that is written byte by byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawOut {
+    /// Write these bytes in one write.
+    Bytes(Vec<u8>),
+    /// Do nothing for this time.
+    Pause(Duration),
+    /// The response is over, and the connection is good for another request.
+    Done,
+    /// Close the connection.
+    Close,
+    /// Reset the connection.
+    Reset,
+    /// Write nothing more, and leave the connection open until the client closes it.
+    Stall,
 }
 
 /// Parked tasks beyond this many do not wait any more; a peer must not be able to grow memory without bound.
@@ -213,6 +237,7 @@ pub struct ServerCore {
     /// How many tasks run within each other.
     depth: u32,
     effects: Vec<Effect>,
+    quiet: bool,
     ended: bool,
     stdio: stdio::StdioState,
     http: http::HttpState,
@@ -319,6 +344,8 @@ enum Then {
     Answer,
     /// The HTTP request is looked into, if it was not answered.
     Look(Box<HttpRequest>),
+    /// The `endpoint` event of HTTP+SSE, if it was not sent.
+    Endpoint,
     /// This answer, of the authorization server or the guard.
     Give(Box<Answer>),
     /// The process ends.
@@ -376,6 +403,17 @@ impl ServerCore {
         Self::new(script, revision, Transport::Http, None, seed, http::HttpState::new(origins, auth))
     }
 
+    /// The core of a server of HTTP+SSE as of 2024-11-05, and of nothing else.
+    pub fn sse_legacy(
+        script: Arc<ServerScript>,
+        revision: Revision,
+        seed: u64,
+        origins: Origins,
+        auth: Option<AuthServer>,
+    ) -> Self {
+        Self::new(script, revision, Transport::SseLegacy, None, seed, http::HttpState::new(origins, auth))
+    }
+
     fn new(
         script: Arc<ServerScript>,
         revision: Revision,
@@ -408,6 +446,7 @@ impl ServerCore {
             arriving: None,
             depth: 0,
             effects: Vec::new(),
+            quiet: false,
             ended: false,
             stdio: stdio::StdioState::default(),
             http,
@@ -459,7 +498,21 @@ impl ServerCore {
     }
 
     fn observe(&mut self, what: What) {
-        self.effect(Effect::Observe(what));
+        if !self.quiet {
+            self.effect(Effect::Observe(what));
+        }
+    }
+
+    /// The same, where putting the observation together costs something.
+    fn observe_with(&mut self, what: impl FnOnce() -> What) {
+        if !self.quiet {
+            self.effect(Effect::Observe(what()));
+        }
+    }
+
+    /// Whether observations are left out.
+    pub const fn set_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
     }
 
     fn is_stdio(&self) -> bool {
@@ -544,6 +597,7 @@ impl ServerCore {
         self.next_task += 1;
         if let Some(exchange) = scope.exchange {
             self.enter(exchange);
+            self.take_posted(exchange, &chosen.actions);
         }
         // A request's params stand with it.
         let params = event.params.filter(|_| request.is_none() && !chosen.actions.is_empty()).cloned();

@@ -12,8 +12,8 @@ use sparring_mock_servers::auth::request::s256;
 use sparring_mock_servers::http::{HttpMock, HttpSpec};
 use sparring_mock_servers::script::ServerScript;
 use sparring_mock_servers::sink::Sink;
-use sparring_wire::Revision;
 use sparring_wire::transcript::What;
+use sparring_wire::Revision;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,8 +34,10 @@ fn start(auth: &Value) -> Fixture {
         name: "mock".into(),
         script,
         revision: Revision::V2025_11_25,
+        transport: sparring_wire::Transport::Http,
         seed: 1,
         sink: Arc::new(Nowhere),
+        quiet: false,
         numbers: Arc::default(),
         port: 0,
     })

@@ -1,5 +1,6 @@
 //! A scenario file as types.
 
+use crate::catalogue;
 use crate::op::{self, Op};
 use crate::pattern::Pattern;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -244,6 +245,12 @@ fn revisions_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// All ids of the catalogue, so that an editor completes them.
+fn requirement_schema(_: &mut SchemaGenerator) -> Schema {
+    let ids: Vec<_> = catalogue::requirements().map(|requirement| requirement.id.as_str()).collect();
+    json_schema!({"anyOf": [{"enum": ids}, {"type": "null"}]})
+}
+
 fn features_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": {"enum": op::FEATURES}})
 }
@@ -296,6 +303,7 @@ pub struct Check {
     /// Its name, unique in the scenario; the check's id is `<scenario>/<check>`.
     pub check: String,
     /// The requirement of the catalogue. Exactly one of `requirement` and `promise`.
+    #[schemars(schema_with = "requirement_schema")]
     pub requirement: Option<String>,
     /// The promise of the profile, by id or by id and value, such as `naming.max_len = 64`. A profile that does not
     /// make it makes the check not applicable.

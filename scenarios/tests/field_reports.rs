@@ -8,7 +8,7 @@ use sparring_mock_servers::core::{Effect, Input, Origins, ServerCore};
 use sparring_scenarios::load;
 use sparring_wire::framing::Line;
 use sparring_wire::transcript::{Direction, HttpRequest, HttpRole, What};
-use sparring_wire::{Revision, Transport};
+use sparring_wire::{Revision, Transport, meta};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn each_report_has_a_script_or_a_reason() {
 /// - `call NAME TEXT`, `list CURSOR`, `resources CURSOR`, `prompts CURSOR`, `ping`, or any other method: a request, with the next id;
 /// - `cancel ID`, `answer ID`: a cancellation, an answer;
 /// - `wait`: time passes until the next timer is due;
-/// - `get`, `delete`: over HTTP;
+/// - `get`, `resume ID`, `delete`: over HTTP; `at PATH`: where requests go from now on;
 /// - `eof`, `SIGTERM`: over stdio; `writes`: how many lines ended in each write to stdout since that was asked.
 ///
 /// What it sees is told in short: messages by id and text, code or method; `!` stands behind what is marked as a scripted
@@ -64,12 +64,15 @@ fn each_report_has_a_script_or_a_reason() {
 struct Client {
     core: ServerCore,
     stdio: bool,
+    stateless: bool,
     now: Duration,
     timers: Vec<(Duration, u64)>,
     id: i64,
     exchange: u64,
     session: Option<String>,
     version: Option<String>,
+    last: Option<String>,
+    target: String,
     /// How many lines ended in each write to stdout since that was asked.
     writes: Vec<String>,
 }
@@ -83,17 +86,22 @@ impl Client {
             ServerCore::stdio(script, revision, incarnation, 1)
         } else {
             let origins = Origins { own: "http://own".into(), other: "http://other".into() };
-            ServerCore::http(script, revision, 1, origins, None)
+            let make =
+                if transport == Transport::SseLegacy { ServerCore::sse_legacy } else { ServerCore::http };
+            make(script, revision, 1, origins, None)
         };
         Self {
             core,
             stdio,
+            stateless: revision == Revision::V2026_07_28,
             now: Duration::ZERO,
             timers: Vec::new(),
             id: 0,
             exchange: 0,
             session: None,
             version: None,
+            last: None,
+            target: "/mcp".to_owned(),
             writes: Vec::new(),
         }
     }
@@ -153,11 +161,12 @@ impl Client {
         ];
         headers.extend(self.session.clone().map(|id| ("mcp-session-id".to_owned(), id)));
         headers.extend(self.version.clone().map(|version| ("mcp-protocol-version".to_owned(), version)));
+        headers.extend(self.last.take().map(|id| ("last-event-id".to_owned(), id)));
         self.input(Input::Request(Box::new(HttpRequest {
             exchange: self.exchange,
             connection: 1,
             method: method.to_owned(),
-            target: "/mcp".to_owned(),
+            target: self.target.clone(),
             headers,
             body,
             invalid_utf8: false,
@@ -165,8 +174,15 @@ impl Client {
         })))
     }
 
-    fn request(&mut self, method: &str, params: Value) -> Vec<String> {
+    fn request(&mut self, method: &str, mut params: Value) -> Vec<String> {
         self.id += 1;
+        if self.stateless {
+            params["_meta"] = json!({
+                meta::PROTOCOL_VERSION: "2026-07-28",
+                meta::CLIENT_CAPABILITIES: {},
+                meta::CLIENT_INFO: {"name": "c", "version": "1"},
+            });
+        }
         self.send(&json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}))
     }
 
@@ -193,7 +209,7 @@ impl Client {
             }
             "bare-call" => self.request("tools/call", json!({"name": rest})),
             "null-call" => self.request("tools/call", json!({"name": rest, "arguments": null})),
-            "state-call" => self.request("tools/call", json!({"name": "echo", "arguments": {}, "requestState": rest})),
+            "state-call" => self.request("tools/call", json!({"name": "echo", "arguments": {"text": "hi"}, "requestState": rest})),
             "list" => self.request("tools/list", page),
             "resources" => self.request("resources/list", page),
             "prompts" => self.request("prompts/list", page),
@@ -216,6 +232,14 @@ impl Client {
             }
             "writes" => vec![std::mem::take(&mut self.writes).join(" ")],
             "get" => self.http("GET", String::new()),
+            "resume" => {
+                self.last = Some(rest.to_owned());
+                self.http("GET", String::new())
+            }
+            "at" => {
+                self.target = rest.to_owned();
+                Vec::new()
+            }
             "delete" => self.http("DELETE", String::new()),
             "eof" => self.input(Input::Eof),
             "SIGTERM" => self.input(Input::Signal("SIGTERM")),
@@ -292,9 +316,6 @@ const V: Revision = Revision::V2025_11_25;
 fn play(text: &str, transport: Transport) {
     let conversations = text.split("\n\n").skip(1).map(|talk| talk.split_once('\n').unwrap_or((talk, "")));
     for (name, lines) in conversations {
-        if !folder().join(format!("{name}.yaml")).exists() {
-            continue;
-        } // TEMP
         talk(name, transport, V, 1, lines);
     }
 }
@@ -307,6 +328,51 @@ fn the_scripts_do_over_stdio_what_they_say() {
 #[test]
 fn the_scripts_do_over_http_what_they_say() {
     play(include_str!("field_reports/http.txt"), Transport::Http);
+}
+
+#[test]
+fn the_scripts_do_without_sessions_what_they_say() {
+    for (name, transport, lines) in [
+        (
+            "FR-063a-ask-again-without-a-question",
+            Transport::Stdio,
+            "call echo => 1 input_required \"opaque=1;é\"\nstate-call opaque=1;é => 2 hi\nstate-call opaque=1;e => 3 -32602 this is not the state",
+        ),
+        (
+            "FR-063b-ask-again-for-ever",
+            Transport::Stdio,
+            "call echo => 1 input_required \"opaque=1;é\"\nstate-call opaque=1;é => 2 input_required \"opaque=1;é\"",
+        ),
+        ("FR-018-abandoned-call", Transport::Stdio, "call slow a =>\ncancel 1 =>"),
+    ] {
+        talk(name, transport, Revision::V2026_07_28, 1, lines);
+    }
+}
+
+#[test]
+fn the_scripts_do_over_the_old_transport_what_they_say() {
+    for (name, said) in [
+        ("FR-039a-endpoint-absolute-path", "/msg?s="),
+        ("FR-039b-endpoint-relative-path", "msg?s="),
+        ("FR-039c-endpoint-query-only", "?s="),
+        ("FR-039d-endpoint-whole-url", "http://own/msg?s="),
+    ] {
+        let lines = format!("at /a/b/sse =>\nget => 200 stream ; {said}…");
+        talk(name, Transport::SseLegacy, Revision::V2024_11_05, 1, &lines);
+        let mut client = Client::new(name, Transport::SseLegacy, Revision::V2024_11_05, 1);
+        client.target = "/a/b/sse".to_owned();
+        let endpoint = client.say("get").pop().unwrap();
+        let reference = endpoint.strip_prefix("http://own").unwrap_or(&endpoint);
+        client.target = match reference.as_bytes().first() {
+            Some(b'/') => reference.to_owned(),
+            Some(b'?') => format!("/a/b/sse{reference}"),
+            _ => format!("/a/b/{reference}"),
+        };
+        let seen = client.say("init");
+        assert!(seen.iter().any(|line| line.ends_with("hello 2024-11-05")), "{name}: {seen:?}");
+    }
+    let lines = "at /sse =>\nget => 200 stream ; /messages?…";
+    talk("FR-065c-slow-server-silent-stream", Transport::SseLegacy, Revision::V2024_11_05, 1, lines);
 }
 
 #[test]

@@ -144,10 +144,10 @@ impl Mutate<'_> {
     }
 }
 
-/// What only the lint sees and the schema sees too, since an editor should say it at once: the form of `revisions` and
-/// the words of `needs`.
+/// What only the lint sees and the schema sees too, since an editor should say it at once: the form of `revisions`,
+/// the words of `needs`, and the ids of the catalogue.
 fn refused_by_lint(loaded: load::Loaded) -> bool {
-    let only = ["revisions", "unknown-feature"];
+    let only = ["revisions", "unknown-feature", "unknown-requirement"];
     sparring_scenarios::lint::lint(&[loaded]).iter().any(|d| only.contains(&d.code.word()))
 }
 

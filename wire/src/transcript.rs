@@ -103,6 +103,16 @@ pub enum What {
         by: Party,
     },
 
+    /// The server broke a response off on purpose.
+    ResponseBroken {
+        /// Number of the request it answered.
+        exchange: u64,
+        /// Bytes of it that went out, head included.
+        bytes: u64,
+        /// What came then.
+        how: ResponseEnd,
+    },
+
     // ---- the script ----
     /// A rule of the script matched.
     RuleFired {
@@ -209,6 +219,18 @@ pub enum Party {
     Client,
     /// The scripted server.
     Server,
+}
+
+/// What came instead of the rest of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResponseEnd {
+    /// The connection was closed.
+    Closed,
+    /// The connection was reset.
+    Reset,
+    /// Nothing; the connection stayed open.
+    Stalled,
 }
 
 /// A server process as it found itself.

@@ -288,8 +288,10 @@ impl Candidate {
                     name: name.clone(),
                     script,
                     revision,
+                    transport,
                     seed: 0,
                     sink: Arc::new(Deaf),
+                    quiet: true,
                     numbers: Arc::default(),
                     port: 0,
                 })

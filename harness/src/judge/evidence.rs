@@ -6,7 +6,7 @@ use super::view::{self, Message, View};
 use serde_json::Value;
 use sparring_reports::model::Evidence;
 use sparring_wire::jsonrpc::Envelope;
-use sparring_wire::transcript::{Direction, HttpRequest, HttpRole, Outcome, Party, What};
+use sparring_wire::transcript::{Direction, HttpRequest, HttpRole, Outcome, Party, ResponseEnd, What};
 
 /// The longest line of evidence, in characters.
 const LINE: usize = 200;
@@ -84,6 +84,16 @@ fn words(view: &View<'_>, index: usize, what: &What) -> String {
             let of =
                 view.http_request(*exchange).map_or_else(String::new, |r| format!(" of the {}", r.method));
             format!("{who} the stream{of}")
+        }
+        What::ResponseBroken { exchange, bytes, how } => {
+            let how = match how {
+                ResponseEnd::Closed => "closes the connection",
+                ResponseEnd::Reset => "resets the connection",
+                ResponseEnd::Stalled => "falls silent",
+            };
+            let of =
+                view.http_request(*exchange).map_or_else(String::new, |r| format!(" to the {}", r.method));
+            format!("the server {how} after {bytes} bytes of the response{of}")
         }
         What::RuleFired { rule } => format!("rule {rule}"),
         What::ModelChanged { change } => format!("the server's model changes: {change}"),

@@ -87,6 +87,7 @@ pub fn redact(event: &Event) -> Event {
         | What::ProcessExiting { .. }
         | What::ProcessEnded { .. }
         | What::StreamEnded { .. }
+        | What::ResponseBroken { .. }
         | What::RuleFired { .. }
         | What::ModelChanged { .. }
         | What::ClientEnded { .. }

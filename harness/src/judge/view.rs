@@ -513,7 +513,7 @@ impl<'a> View<'a> {
             What::HttpRequest(request) => Some(request.exchange),
             What::HttpResponse(response) => Some(response.exchange),
             What::StreamEvent(sent) => Some(sent.exchange),
-            What::StreamEnded { exchange, .. } => Some(*exchange),
+            What::StreamEnded { exchange, .. } | What::ResponseBroken { exchange, .. } => Some(*exchange),
             _ => None,
         }
     }

@@ -52,19 +52,17 @@ impl Servers {
                     sink,
                     program: Some(exe.to_owned()),
                 })?),
-                Transport::Http => Server::Http(HttpMock::start(HttpSpec {
+                Transport::Http | Transport::SseLegacy => Server::Http(HttpMock::start(HttpSpec {
                     name: name.clone(),
                     script,
                     revision,
+                    transport: case.transport,
                     seed,
                     sink,
+                    quiet: false,
                     numbers: numbers.clone(),
                     port: 0,
                 })?),
-                Transport::SseLegacy => {
-                    let why = "there are no scripted servers for HTTP with SSE of 2024-11-05";
-                    return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-                }
             };
             all.insert(name, server);
         }

@@ -28,17 +28,15 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// # Errors
 /// A port can't be had, or something can't be written.
 pub async fn http(settings: &Settings, transport: Transport, port: u16) -> Result<(), ServeError> {
-    if transport == Transport::SseLegacy {
-        let why = "this version has no HTTP with SSE of 2024-11-05 yet; `serve http` is Streamable HTTP";
-        return Err(ServeError::Usage(why.to_owned()));
-    }
     let log = settings.open_log()?;
     let spec = HttpSpec {
         name: settings.source.name.clone(),
         script: settings.source.script.clone(),
         revision: settings.revision,
+        transport,
         seed: settings.seed,
         sink: Arc::clone(&log) as Arc<dyn Sink>,
+        quiet: false,
         numbers: Arc::new(Numbers::default()),
         port,
     };

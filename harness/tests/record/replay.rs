@@ -171,8 +171,10 @@ async fn an_http_session_is_played_again_word_for_word() {
             name: "server".into(),
             script: script.clone(),
             revision: REVISION,
+            transport: sparring_wire::Transport::Http,
             seed: 0,
             sink: Arc::new(Deaf),
+            quiet: false,
             numbers: Arc::default(),
             port: 0,
         })

@@ -164,7 +164,7 @@ impl AuthServer {
         self
     }
 
-    /// With the origin of the second listener, which `{other}` in a script stands for.
+    /// With the origin of the second listener, which `{{other}}` in a script stands for.
     #[must_use]
     pub fn with_other_origin(mut self, origin: &str) -> Self {
         self.sites.iter_mut().for_each(|site| site.set_other_origin(origin));

@@ -143,16 +143,17 @@ impl Site {
 
     /// A text of the script with what its names stand for.
     pub(super) fn fill_in(&self, text: &str, right: &str) -> String {
-        if !text.contains('{') {
+        if !text.contains("{{") {
             return text.to_owned();
         }
-        text.replace("{right}", right)
-            .replace("{resource}", &self.resource)
-            .replace("{origin}", split_origin(&self.resource).0)
-            .replace("{issuer}", &self.issuer)
-            .replace("{authorization}", &self.authorization_origin)
-            .replace("{host}", self.authorization_origin.split_once("://").map_or("", |(_, host)| host))
-            .replace("{other}", &self.other_origin)
+        text.replace("{{right}}", right)
+            .replace("{{resource}}", &self.resource)
+            .replace("{{origin}}", split_origin(&self.resource).0)
+            .replace("{{issuer}}", &self.issuer)
+            .replace("{{authorization}}", &self.authorization_origin)
+            .replace("{{host}}", self.authorization_origin.split_once("://").map_or("", |(_, host)| host))
+            .replace("{{other}}", &self.other_origin)
+            .replace("{{open}}", "{{")
     }
 
     pub(super) fn has(&self, fault: AuthFault) -> bool {

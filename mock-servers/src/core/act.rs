@@ -3,7 +3,6 @@
 use super::rounds::Detour;
 use super::{Effect, MAX_TASKS, ServerCore, Task, Then, Wait};
 use crate::script::{Action, Repeat};
-use sparring_wire::Transport;
 use std::time::Duration;
 
 /// How a task goes on after an action.
@@ -64,6 +63,11 @@ impl ServerCore {
                     self.look(&request);
                 }
             }
+            Then::Endpoint => {
+                if !task.answered {
+                    self.send_endpoint(&mut task);
+                }
+            }
             Then::Give(answer) => self.give_late(&task, *answer),
             Then::Exit(code) => return self.exit(code),
         }
@@ -79,7 +83,7 @@ impl ServerCore {
     }
 
     fn act(&mut self, task: &mut Task, action: Action) -> Flow {
-        let http = self.transport == Transport::Http;
+        let http = !self.is_stdio();
         match action {
             Action::Default => {
                 if let Then::Look(_) = task.then {
@@ -88,6 +92,8 @@ impl ServerCore {
                     {
                         self.look(&request);
                     }
+                } else if matches!(task.then, Then::Endpoint) {
+                    self.send_endpoint(task);
                 } else if !task.cancelled {
                     match self.detour(task) {
                         Detour::None => self.give_faithful(task),
@@ -188,7 +194,16 @@ impl ServerCore {
             | Action::ExpireSession
             | Action::CloseGetStream
             | Action::SseComment(_)
-            | Action::RawBody(_) => {
+            | Action::RawBody(_)
+            | Action::Reply(_)
+            | Action::Cut(_)
+            | Action::Pieces(_)
+            | Action::RawResponse(_)
+            | Action::SseEvent(_)
+            | Action::SseStyle(_)
+            | Action::KeepOpen
+            | Action::AnswerOn(_)
+            | Action::ChangeSession(_) => {
                 if http {
                     self.act_http(task, action);
                 }

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 #[serde(deny_unknown_fields)]
 pub struct Control {
     /// What to do, in order.
+    #[serde(deserialize_with = "crate::script::checked")]
     pub actions: Vec<Action>,
     /// HTTP: the session that is meant; by default the one that was opened last.
     #[serde(default)]

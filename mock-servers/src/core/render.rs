@@ -83,6 +83,7 @@ impl ServerCore {
             Name::Process => self.incarnation.map(Value::from),
             Name::Revision => Some(self.revision_of(request, &task.scope).as_str().into()),
             Name::Seed => Some(self.seed.into()),
+            Name::Date(seconds) => Some(self.http_date(seconds).into()),
             Name::Fill(length) => Some(library::letters(length).into()),
             Name::Base64(length) => Some(library::base64(&library::bytes(length as u64)).into()),
             Name::Open => Some("{{".into()),

@@ -1,5 +1,6 @@
 //! Each word of the vocabulary, on cores without I/O and with a clock that only moves when told to.
 
+mod over_http;
 mod stdio_words;
 
 use super::*;
@@ -22,6 +23,7 @@ struct Bench {
     exchanges: u64,
     session: Option<String>,
     revision: Revision,
+    target: String,
     /// All that it has done.
     effects: Vec<Effect>,
 }
@@ -85,6 +87,7 @@ impl Bench {
             exchanges: 0,
             session: None,
             revision,
+            target: "/mcp".into(),
             effects: Vec::new(),
         }
     }
@@ -136,7 +139,7 @@ impl Bench {
             exchange: self.exchanges,
             connection: 1,
             method: method.into(),
-            target: "/mcp".into(),
+            target: self.target.clone(),
             headers: all,
             body: if body.is_null() { String::new() } else { body.to_string() },
             invalid_utf8: false,
@@ -183,10 +186,17 @@ fn show(effect: &Effect) -> Option<String> {
             parts.join(" ") + mark(event.scripted_fault)
         }
         Effect::Observe(What::StreamEnded { exchange, by }) => format!("#{exchange} ended by {by:?}"),
+        Effect::Observe(What::ResponseBroken { exchange, bytes, how }) => {
+            format!("#{exchange} {how:?} after {bytes}")
+        }
         Effect::Observe(What::ProcessExiting { code, signal }) => format!("exiting {code:?} {signal:?}"),
         Effect::Observe(What::ModelChanged { change }) => change.clone(),
         Effect::Observe(_) | Effect::Timer { .. } | Effect::Write(_) | Effect::Pause(_) => return None,
-        Effect::Respond { .. } | Effect::Head { .. } | Effect::Chunk { .. } | Effect::End { .. } => {
+        Effect::Respond { .. }
+        | Effect::Head { .. }
+        | Effect::Chunk { .. }
+        | Effect::End { .. }
+        | Effect::Raw { .. } => {
             return None;
         }
         Effect::Reset { exchange } => format!("#{exchange} reset"),
@@ -238,7 +248,8 @@ fn the_table_lists_each_word() {
             include_str!("tests/rules.rs"),
             include_str!("tests/stateless.rs"),
             include_str!("tests/tasks.rs"),
-            include_str!("tests/stdio_words.rs")
+            include_str!("tests/stdio_words.rs"),
+            include_str!("tests/over_http.rs")
         );
         assert!(tests.contains(&format!("\"{word}\"")), "no test uses {word}");
     }
@@ -813,6 +824,17 @@ fn any_action() -> impl Strategy<Value = Value> {
         Just(json!({"notify": {"method": "notifications/tools/list_changed", "on_get_stream": true}})),
         Just(json!({"progress": 2})),
         Just(json!({"announce": "tools"})),
+        Just(json!({"reply": {"framing": "chunked", "after": "x", "close": true}})),
+        Just(json!({"cut": {"after": 170, "how": "stall"}})),
+        Just(json!({"cut": {"after": 40, "in_body": true, "how": "reset"}})),
+        Just(json!({"pieces": {"every": 9}})),
+        Just(json!({"raw_response": [{"text": "{{id}} {{result}}"}, {"pause_ms": 1}, "stall"]})),
+        Just(json!({"sse_event": {"data": "x", "on_get_stream": true}})),
+        Just(json!({"sse_style": {"merge": 1, "unterminated": true}})),
+        Just(json!("keep_open")),
+        Just(json!({"answer_on": "get-stream"})),
+        Just(json!({"answer_on": "other-post"})),
+        Just(json!({"change_session": {}})),
         Just(json!({"split_every": 7})),
         Just(json!({"merge_next": 1})),
         Just(json!("invalid_utf8")),
@@ -1088,6 +1110,14 @@ proptest! {
                 Effect::Chunk { exchange, .. } => prop_assert_eq!(heads.get(exchange), Some(&false)),
                 Effect::End { exchange } => prop_assert_eq!(heads.insert(*exchange, true), Some(false)),
                 Effect::Reset { exchange } => prop_assert_ne!(heads.insert(*exchange, true), Some(true)),
+                // Of a response that is put together in the core all comes in this way.
+                Effect::Raw { exchange, out } => {
+                    prop_assert_ne!(heads.get(exchange), Some(&true));
+                    prop_assert_ne!(heads.get(exchange), Some(&false));
+                    if !matches!(out, RawOut::Bytes(_) | RawOut::Pause(_)) {
+                        heads.insert(*exchange, true);
+                    }
+                }
                 _ => {}
             }
         }

@@ -1,10 +1,11 @@
 //! Exceptions to the faithful behaviour: what to do.
 
 use super::{
-    Amend, AnswerStyle, AskScript, ChangeServer, ChangeTool, CutStream, ErrorAnswer, JsonText, ListKind,
-    LogMessage, Mangle, OwnMessage, PromptScript, RawBody, RawBytes, RawMessage, Release, Repeat,
-    RepeatedLine, RequestTask, ResourceScript, ResultMember, SetState, SignalName, Slot, StatusAnswer,
-    SubscriptionEnd, TaskMove, TaskScript, ToolScript, Until,
+    Amend, AnswerStyle, AskScript, ChangeServer, ChangeSession, ChangeTool, Cut, CutStream, ErrorAnswer,
+    JsonText, ListKind, LogMessage, Mangle, OtherStream, OwnEvent, OwnMessage, Pieces, PromptScript, RawBody,
+    RawBytes, RawMessage, RawPart, Release, Repeat, RepeatedLine, Reply, RequestTask, ResourceScript,
+    ResultMember, SetState, SignalName, Slot, SseStyle, StatusAnswer, SubscriptionEnd, TaskMove, TaskScript,
+    ToolScript, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -186,9 +187,42 @@ pub enum Action {
     SseComment(String),
     /// Send the pending answer's stream as these raw bytes (text), then end it. *Answers.*
     RawBody(RawBody),
+    /// Change the response to the request at hand, whatever it will be. Does not answer by itself.
+    Reply(Reply),
+    /// Break the response to the request at hand off. Does not answer by itself.
+    Cut(Cut),
+    /// Write the response to the request at hand in pieces. Does not answer by itself.
+    Pieces(Pieces),
+    /// Answer with these very bytes. *Answers.*
+    RawResponse(Vec<RawPart>),
+    /// Send an event of the script's own on the stream at hand, or on the GET stream.
+    SseEvent(OwnEvent),
+    /// Write the stream of the response at hand by this style, whatever the server's own. Does not answer by itself.
+    SseStyle(SseStyle),
+    /// Leave the stream of the response at hand open after the answer. Does not answer by itself.
+    KeepOpen,
+    /// Send the answer on another stream than its own; the response at hand is a stream that ends without it. Invalid.
+    /// Does not answer by itself.
+    AnswerOn(OtherStream),
+    /// Give the session another id, which the response at hand names. Invalid. Does not answer by itself.
+    ChangeSession(ChangeSession),
 }
 
 impl Action {
+    /// Whether it answers an HTTP request, whatever that carries.
+    pub const fn answers_http(&self) -> bool {
+        matches!(
+            self,
+            Self::Status(_)
+                | Self::CutStream(_)
+                | Self::Reset
+                | Self::Stall
+                | Self::ExpireSession
+                | Self::RawBody(_)
+                | Self::RawResponse(_)
+        )
+    }
+
     /// Shows each place in it where templates may stand.
     pub fn slots(&mut self, see: &mut dyn FnMut(Slot<'_>)) {
         let mut json = |json: &mut JsonText| see(Slot::Json(&mut json.0));
@@ -214,10 +248,23 @@ impl Action {
             Self::Stdout(text) | Self::Stderr(text) | Self::SseComment(text) => see(Slot::Text(text)),
             Self::RepeatStdout(repeated) => see(Slot::Text(&mut repeated.line)),
             Self::Status(status) => {
-                status.headers.values_mut().for_each(|value| see(Slot::Text(value)));
+                status.headers.0.iter_mut().for_each(|(_, value)| see(Slot::Text(value)));
                 see(Slot::Text(&mut status.body));
             }
             Self::RawBody(raw) => see(Slot::Text(&mut raw.text)),
+            Self::Reply(reply) => {
+                let values = reply.headers.0.iter_mut().map(|(_, value)| value);
+                values.chain([&mut reply.before, &mut reply.after]).for_each(|text| see(Slot::Text(text)));
+            }
+            Self::RawResponse(parts) => parts.iter_mut().for_each(|part| match part {
+                RawPart::Head(text) | RawPart::Text(text) => see(Slot::Text(text)),
+                RawPart::Repeat(repeated) => see(Slot::Text(&mut repeated.text)),
+                _ => {}
+            }),
+            Self::SseEvent(event) => {
+                event.data.iter_mut().chain(&mut event.id).for_each(|text| see(Slot::Text(text)));
+            }
+            Self::ChangeSession(change) => change.id.iter_mut().for_each(|id| see(Slot::Text(id))),
             _ => {}
         }
     }
@@ -247,6 +294,7 @@ impl Action {
                 | Self::Stall
                 | Self::ExpireSession
                 | Self::RawBody(_)
+                | Self::RawResponse(_)
                 | Self::Exit(_)
                 | Self::Die(_)
         )

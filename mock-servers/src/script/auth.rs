@@ -95,6 +95,8 @@ pub struct AuthScript {
     pub fault: Faults,
     /// Answers that are other than they should be, in any single thing. For each answer all changes that fit are made,
     /// in order, after those of `fault`.
+    #[serde(deserialize_with = "answer::checked")]
+    #[schemars(with = "Vec<AnswerChange>")]
     pub answers: Vec<AnswerChange>,
 }
 

@@ -254,7 +254,7 @@ impl JsonSchema for Order {
 }
 
 /// Reads actions; placeholders that there are not, holds that nothing ends, and repetitions without measure are errors.
-pub(super) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
+pub(crate) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
     struct Checked(Action);
     impl<'de> Deserialize<'de> for Checked {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -436,6 +436,22 @@ impl Trigger {
         "unknown",
     ];
 
+    /// What they mean, in the same order.
+    const MEANINGS: [&str; Self::WORDS.len()] = [
+        "The process has started, or the HTTP server's first connection was accepted.",
+        "stdin ended (stdio).",
+        "SIGTERM arrived (stdio).",
+        "An HTTP request with the method GET, before it is looked into.",
+        "An HTTP request with the method POST, before it is looked into.",
+        "An HTTP request with the method DELETE, before it is looked into.",
+        "The GET stream is open (HTTP).",
+        "The client answered a request of the server's.",
+        "Any message from the client.",
+        "Any request from the client.",
+        "Any notification from the client.",
+        "A request or notification whose method is in no revision.",
+    ];
+
     /// The word in a script.
     pub fn word(&self) -> &str {
         match self {
@@ -532,13 +548,18 @@ impl JsonSchema for Trigger {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let words = Self::WORDS.iter().chain(&CLIENT_METHODS).collect::<Vec<_>>();
+        let words = Self::WORDS.iter().zip(Self::MEANINGS);
+        let mut any: Vec<_> =
+            words.map(|(word, about)| json_schema!({"const": word, "description": about})).collect();
+        any.push(json_schema!({"enum": CLIENT_METHODS, "description": "A message from the client with this method."}));
+        any.push(json_schema!({
+            "type": "string",
+            "pattern": "\\*",
+            "description": "A method with `*` for any text, such as `tools/*`.",
+        }));
         json_schema!({
             "description": "What a rule reacts to: a word, a method of a client's, or a method with `*` for any text.",
-            "anyOf": [
-                {"enum": words, "description": "A trigger's word, or the method of a message from the client."},
-                {"type": "string", "pattern": "\\*", "description": "A method with `*` for any text."},
-            ],
+            "anyOf": any,
         })
     }
 }

@@ -17,6 +17,7 @@
 //! | `{{round}}` | the round of the innermost `repeat`, from 1; 0 outside |
 //! | `{{own_id}}` | the id of the server's last request of its own |
 //! | `{{process}}` | which process of the server it is, from 1 (stdio) |
+//! | `{{date}}`, `{{date N}}` | the time as an HTTP date, now or N seconds later (HTTP) |
 //! | `{{revision}}`, `{{seed}}` | the case's revision and seed |
 //! | `{{fill N}}`, `{{base64 N}}` | text of N letters; N bytes as base64 (at most 64 MiB) |
 //! | `{{open}}` | `{{` |
@@ -80,6 +81,8 @@ pub enum Name<'a> {
     Revision,
     /// The seed.
     Seed,
+    /// An HTTP date, so many seconds from now.
+    Date(u32),
     /// Text of so many letters.
     Fill(usize),
     /// So many bytes as base64.
@@ -159,8 +162,10 @@ fn placeholder(text: &str) -> Result<Piece<'_>, String> {
             "process" => Name::Process,
             "revision" => Name::Revision,
             "seed" => Name::Seed,
+            "date" => Name::Date(0),
             "open" => Name::Open,
             _ => match head.split_once(' ') {
+                Some(("date", n)) => Name::Date(n.parse().map_err(|_| unknown())?),
                 Some(("fill", n)) => Name::Fill(size(n)?),
                 Some(("base64", n)) => Name::Base64(size(n)?),
                 _ => return Err(unknown()),
@@ -169,6 +174,21 @@ fn placeholder(text: &str) -> Result<Piece<'_>, String> {
         _ => return Err(unknown()),
     };
     Ok(Piece::Put { name, json })
+}
+
+/// Whether a text that is no template of an action has only these placeholders.
+///
+/// # Errors
+/// The first that there is not.
+pub(crate) fn only(text: &str, names: &[&str]) -> Result<(), String> {
+    for rest in text.split("{{").skip(1) {
+        let name = rest.split_once("}}").map(|(name, _)| name);
+        if !name.is_some_and(|name| names.contains(&name)) {
+            let name = name.unwrap_or(rest);
+            return Err(format!("`{{{{{name}}}}}` is no placeholder; there are {}", names.join(", ")));
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong with the placeholders in a slot.
@@ -221,6 +241,21 @@ mod tests {
         ] {
             assert!(pieces(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn texts_that_are_no_actions_have_names_of_their_own() {
+        assert_eq!(only("/m?s={{a}}&{b}", &["a"]), Ok(()));
+        for wrong in ["{{b}}", "{{a", "{{a}}{{ a}}"] {
+            assert!(only(wrong, &["a"]).is_err(), "{wrong}");
+        }
+        let script = |endpoint: &str| {
+            serde_json::from_value::<crate::script::ServerScript>(
+                serde_json::json!({"http": {"legacy_sse": {"endpoint": endpoint}}}),
+            )
+        };
+        assert!(script("{{origin}}/m?s={{session}}").is_ok());
+        assert!(script("m?s={{sessions}}").is_err());
     }
 
     #[test]

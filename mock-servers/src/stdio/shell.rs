@@ -225,6 +225,7 @@ impl Shell {
             | Effect::Head { .. }
             | Effect::Chunk { .. }
             | Effect::End { .. }
+            | Effect::Raw { .. }
             | Effect::Reset { .. } => {}
         }
     }

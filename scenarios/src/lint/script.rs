@@ -261,7 +261,16 @@ const fn transport_of_action(action: &Action) -> Option<Transport> {
         | Action::ExpireSession
         | Action::CloseGetStream
         | Action::SseComment(_)
-        | Action::RawBody(_) => Some(Transport::Http),
+        | Action::RawBody(_)
+        | Action::Reply(_)
+        | Action::Cut(_)
+        | Action::Pieces(_)
+        | Action::RawResponse(_)
+        | Action::SseEvent(_)
+        | Action::SseStyle(_)
+        | Action::KeepOpen
+        | Action::AnswerOn(_)
+        | Action::ChangeSession(_) => Some(Transport::Http),
         _ => None,
     }
 }

@@ -90,6 +90,30 @@ fn the_kinds_of_events_are_up_to_date() {
     up_to_date("docs/interpreting.md", KINDS_START, &page::kinds(&schema(Kind::Transcript)));
 }
 
+/// What the lint never says has no place in the list.
+#[test]
+fn each_code_is_said_somewhere() {
+    fn collect(folder: &std::path::Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, text);
+            } else if !path.ends_with("code.rs") {
+                text.push_str(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let mut text = String::new();
+    collect(&root().join("scenarios/src"), &mut text);
+    for code in sparring_scenarios::code::Code::ALL {
+        let name = format!("Code::{code:?}");
+        let said = text
+            .match_indices(&name)
+            .any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_alphanumeric()));
+        assert!(said, "nothing says {code}");
+    }
+}
+
 #[test]
 fn the_operators_are_in_the_manual() {
     let text = std::fs::read_to_string(root().join(PAGE)).unwrap();

@@ -303,7 +303,7 @@ impl Walk<'_> {
         let headers = response.headers.iter().filter(|(name, _)| kept.contains(&name.as_str())).cloned();
         let action = Action::Status(StatusAnswer {
             code: response.status,
-            headers: headers.collect(),
+            headers: sparring_mock_servers::script::Fields(headers.collect()),
             body: response.body.clone().unwrap_or_default(),
         });
         match self.of_exchange.get(&response.exchange).copied() {

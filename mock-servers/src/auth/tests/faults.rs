@@ -271,11 +271,11 @@ fn names_in_texts_are_filled_in() {
         answers: vec![
             AnswerChange {
                 set: Some(JsonText(json!({
-                    "authorization_servers": ["{issuer}", "{other}"],
-                    "resource": "{right}#{origin}",
-                    "x": { "deep": ["{resource}", 1] },
+                    "authorization_servers": ["{{issuer}}", "{{other}}"],
+                    "resource": "{{right}}#{{origin}}",
+                    "x": { "deep": ["{{resource}}", 1] },
                 }))),
-                headers: BTreeMap::from([("X-Host".into(), "{host}".into())]),
+                headers: BTreeMap::from([("X-Host".into(), "{{host}}".into())]),
                 without_headers: vec!["Content-Type".into()],
                 delay_ms: Some(20),
                 allowed: true,
@@ -322,4 +322,17 @@ fn a_403_can_lack_its_challenge() {
     let (_, tokens) = client.tokens();
     let refused = client.rpc("call", "tools/call", Some(token_of(&tokens))).unwrap_err();
     assert_eq!(bearer_challenge(&refused).unwrap()["error"], "insufficient_scope");
+}
+
+#[test]
+fn placeholders_that_there_are_not_are_refused() {
+    let read = |set: &str| {
+        serde_json::from_value::<AuthScript>(json!({"answers": [{"of": "token", "set": {"scope": set}}]}))
+    };
+    assert!(read("{{origin}}/{{open}}").is_ok());
+    assert!(read("{origin}").is_ok(), "single braces are text");
+    for wrong in ["{{nobody}}", "{{", "{{id}}"] {
+        let said = read(wrong).unwrap_err().to_string();
+        assert!(said.contains("is no placeholder"), "{said}");
+    }
 }

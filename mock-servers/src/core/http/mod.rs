@@ -3,20 +3,27 @@
 //! - here: what is kept of them, and how an exchange comes to its answer;
 //! - `request`: whether a request is admitted, and who deals with it;
 //! - `stream`: event streams, which may outlive the response that carries them;
+//! - `legacy`: HTTP+SSE of 2024-11-05;
+//! - `sse`: events as text, `wire`: responses as bytes, where scripts want them other than usual;
 //! - `act`: the actions of scripts that concern HTTP.
 
 mod act;
+mod legacy;
 mod request;
+mod sse;
 mod stream;
+mod wire;
+
+pub use legacy::legacy_path;
+use wire::Response;
 
 use super::era::Peer;
 use super::stdio::gather;
-use super::{Effect, Out, Scope, ServerCore, Task, Then};
+use super::{Out, Scope, ServerCore, Task, Then};
 use crate::auth::AuthServer;
 use crate::model::RpcError;
-use crate::script::{Action, ServerScript};
+use crate::script::{Action, OtherStream, ServerScript, SseStyle};
 use sparring_wire::sse::SseEvent;
-use sparring_wire::transcript::{HttpResponse, What};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The endpoint's path.
@@ -33,8 +40,8 @@ pub struct Origins {
     pub other: String,
 }
 
-/// Sessions open at a time; more are refused.
-const MAX_SESSIONS: usize = 4096;
+/// Sessions open at a time; more are refused. A session without a stream takes some hundred bytes.
+const MAX_SESSIONS: usize = 1 << 17;
 /// Ended streams kept for resumption, and messages kept for a GET stream that is not open.
 const MAX_KEPT: usize = 1024;
 
@@ -47,6 +54,12 @@ pub(in crate::core) struct HttpState {
     exchanges: BTreeMap<u64, Exchange>,
     streams: BTreeMap<u64, Stream>,
     streams_made: u64,
+    /// The GET streams of each session, oldest first.
+    get_streams: BTreeMap<Option<String>, Vec<u64>>,
+    /// Streams that nothing carries any more and that may be resumed, the longest abandoned first.
+    kept: VecDeque<u64>,
+    /// Responses on each connection so far, if the script closes connections after some.
+    responses: BTreeMap<u64, u32>,
     /// Messages that wait for a GET stream, by session.
     waiting: BTreeMap<Option<String>, VecDeque<Out>>,
     /// POSTs with requests so far, for `alternate`.
@@ -61,6 +74,8 @@ struct Session {
     number: u64,
     open: bool,
     peer: Peer,
+    /// It is one of HTTP+SSE: the path that its messages are posted to.
+    legacy: Option<String>,
 }
 
 /// One request and its response.
@@ -87,6 +102,20 @@ struct Exchange {
     /// It is a request of the stateless revision, and why that does not take it.
     stateless: bool,
     refused: Option<RpcError>,
+    /// It is a POST of HTTP+SSE, whose answers go out on the session's stream.
+    legacy: bool,
+    /// The connection, if the script counts what comes on it.
+    connection: Option<u64>,
+    takes_gzip: bool,
+    /// The session that the response names is not the one of the request.
+    session_changed: bool,
+    /// Its stream stays open after the answer.
+    keep_open: bool,
+    /// Where its answer goes.
+    answer_on: Option<OtherStream>,
+    style: Option<Box<SseStyle>>,
+    written: sse::Written,
+    shape: Option<Box<wire::Shape>>,
 }
 
 /// An event stream, which may outlive the response that carries it.
@@ -111,6 +140,11 @@ impl HttpState {
     #[cfg(test)]
     pub(in crate::core) fn is_idle(&self) -> bool {
         self.exchanges.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(in crate::core) fn first_session(&self) -> String {
+        self.sessions.keys().next().cloned().unwrap_or_default()
     }
 
     pub(in crate::core) fn newest_session(&self) -> Option<String> {
@@ -188,7 +222,7 @@ impl ServerCore {
         let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
         let gathered = std::mem::take(&mut entry.gathered);
         let stream = entry.stream.and_then(|key| self.http.streams.get(&key));
-        if stream.is_some_and(|s| (s.get || entry.resumed) && !s.finished && !entry.done) {
+        if stream.is_some_and(|s| (s.get || entry.resumed || entry.keep_open) && !s.finished && !entry.done) {
             return;
         }
         let get = stream.is_some_and(|s| s.get);
@@ -221,23 +255,16 @@ impl ServerCore {
     /// A task waits. A POST without requests is accepted meanwhile, unless the script has another answer for it.
     pub(in crate::core) fn parked(&mut self, task: &Task) {
         let Some(exchange) = task.scope.exchange else { return };
-        let answers = |action: &Action| {
-            matches!(
-                action,
-                Action::Status(_)
-                    | Action::CutStream(_)
-                    | Action::Reset
-                    | Action::Stall
-                    | Action::ExpireSession
-                    | Action::RawBody(_)
-            )
-        };
         let plain = self
             .http
             .exchanges
             .get(&exchange)
             .is_some_and(|e| !e.has_requests && e.stream.is_none() && !e.done);
-        if plain && matches!(task.then, Then::Nothing) && !task.expired && !task.actions.iter().any(answers) {
+        if plain
+            && matches!(task.then, Then::Nothing)
+            && !task.expired
+            && !task.actions.iter().any(Action::answers_http)
+        {
             self.give(exchange, 202, Vec::new(), String::new(), false);
         }
     }
@@ -252,33 +279,41 @@ impl ServerCore {
         fault: bool,
     ) {
         let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
-        if entry.done || entry.stream.is_some() {
+        if entry.is_over() || entry.stream.is_some() {
             return;
         }
         entry.done = true;
-        self.observe(What::HttpResponse(HttpResponse {
-            exchange,
-            status,
-            headers: headers.clone(),
-            body: Some(body.clone()),
-            scripted_fault: fault,
-        }));
-        self.effect(Effect::Respond { exchange, status, headers, body: body.into_bytes() });
+        self.response_out(exchange, Response { status, headers, body: Some(body), fault });
     }
 
     fn json_answer(&mut self, exchange: u64, out: Out) {
-        let Some(entry) = self.http.exchanges.get(&exchange) else { return };
         let mut headers = json_type();
-        if let Some(session) = entry.session.as_ref().filter(|_| entry.new_session && !out.error) {
-            headers.push(("mcp-session-id".into(), session.clone()));
-        }
-        self.give(exchange, out.status.unwrap_or(200), headers, out.text, out.fault);
+        let fault = if out.error { None } else { self.name_session(exchange, &mut headers) };
+        let status = out.status.unwrap_or(200);
+        self.give(exchange, status, headers, out.text, out.fault || fault.unwrap_or_default());
+    }
+
+    /// Names the session if it is new, in a response's head; whether there is something wrong with that.
+    fn name_session(&self, exchange: u64, headers: &mut Vec<(String, String)>) -> Option<bool> {
+        let entry = self.http.exchanges.get(&exchange)?;
+        let session = entry.session.as_ref().filter(|_| entry.new_session)?;
+        headers.push(("mcp-session-id".into(), session.clone()));
+        Some(entry.session_changed || !session.bytes().all(|b| b.is_ascii_graphic()))
     }
 
     /// Sends a message on an exchange: as its JSON body if it is the answer and nothing asks for a stream, or else as
     /// an event.
     pub(in crate::core) fn exchange_send(&mut self, exchange: u64, out: Out) {
         let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
+        if entry.legacy {
+            let session = entry.session.clone();
+            return self.get_stream_send(&session, out);
+        }
+        if out.answer
+            && let Some(other) = entry.answer_on.take()
+        {
+            return self.send_elsewhere(exchange, other, out);
+        }
         // What has a status of its own is no event.
         let whole = !entry.sse || out.status.is_some();
         if out.answer && whole && entry.stream.is_none() && !entry.done {
@@ -289,7 +324,7 @@ impl ServerCore {
             }
             return;
         }
-        if !entry.done && entry.stream.is_none() {
+        if !entry.is_over() && entry.stream.is_none() {
             self.open_stream(exchange, false);
         }
         if let Some(key) = self.http.exchanges.get(&exchange).and_then(|e| e.stream) {
@@ -316,16 +351,41 @@ impl ServerCore {
         usable.then_some(exchange)
     }
 
+    /// Sends an answer on a stream that it does not belong to, and nothing but the head of a stream on its own.
+    fn send_elsewhere(&mut self, exchange: u64, other: OtherStream, out: Out) {
+        self.open_stream(exchange, false);
+        let session = self.http.exchanges.get(&exchange).and_then(|e| e.session.clone());
+        let out = Out { fault: true, ..out };
+        match other {
+            OtherStream::GetStream => self.get_stream_send(&session, out),
+            OtherStream::OtherPost => {
+                let own = self.http.exchanges.get(&exchange).and_then(|e| e.stream);
+                let other = self.http.streams.iter().rev().find(|(key, s)| {
+                    Some(**key) != own
+                        && !s.get
+                        && !s.finished
+                        && s.exchange.is_some()
+                        && s.session == session
+                });
+                if let Some(key) = other.map(|(key, _)| *key) {
+                    self.stream_send(key, SseEvent::message(out.text), true);
+                }
+            }
+        }
+    }
+
     fn get_stream_send(&mut self, session: &Option<String>, out: Out) {
-        if !self.script.http.get_stream {
+        if !self.script.http.get_stream && !self.is_legacy(session.as_deref()) {
             return;
         }
-        let candidates =
-            || self.http.streams.iter().rev().filter(|(_, s)| s.get && !s.finished && s.session == *session);
+        let candidates = || {
+            let keys = self.http.get_streams.get(session).into_iter().flatten().rev();
+            keys.filter_map(|key| Some((*key, self.http.streams.get(key)?))).filter(|(_, s)| !s.finished)
+        };
         let key = candidates()
             .find(|(_, s)| s.exchange.is_some())
             .or_else(|| candidates().find(|(_, s)| s.log.is_some()))
-            .map(|(key, _)| *key);
+            .map(|(key, _)| key);
         match key {
             Some(key) => self.stream_send(key, SseEvent::message(out.text), out.fault),
             None => {

@@ -3,18 +3,18 @@
 use super::{Exchange, MAX_SESSIONS, Session, endpoint_path, json_type};
 use crate::auth::Answer;
 use crate::core::{Broken, Out, Pending, Scope, ServerCore, Task, Then, broken};
-use crate::script::{AnswerStyle, HttpVerb, Trigger};
+use crate::script::{AnswerStyle, HttpVerb, Resume, Trigger};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use sparring_wire::jsonrpc::{self, Envelope, Inspected, codes};
 use sparring_wire::transcript::{HttpRequest, HttpRole, What};
 
-fn header<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+pub(super) fn header<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
     request.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
 }
 
 /// Whether the Accept headers allow a media type, wildcards included.
-fn accepts(request: &HttpRequest, wanted: &str) -> bool {
+pub(super) fn accepts(request: &HttpRequest, wanted: &str) -> bool {
     let group = wanted.split('/').next().unwrap_or_default();
     request
         .headers
@@ -39,8 +39,11 @@ fn is_loopback_origin(origin: &str) -> bool {
 impl ServerCore {
     pub(in crate::core) fn request(&mut self, request: Box<HttpRequest>) {
         let exchange = request.exchange;
-        self.observe(What::HttpRequest((*request).clone()));
-        self.http.exchanges.insert(exchange, Exchange::default());
+        self.observe_with(|| What::HttpRequest((*request).clone()));
+        let counts = self.script.http.connections.responses.is_some() && request.role == HttpRole::Mcp;
+        let takes_gzip = header(&request, "accept-encoding").is_some_and(|v| v.contains("gzip"));
+        let connection = counts.then_some(request.connection);
+        self.http.exchanges.insert(exchange, Exchange { connection, takes_gzip, ..Exchange::default() });
         self.enter(exchange);
         self.arrived(exchange, request);
         self.release(exchange);
@@ -97,7 +100,8 @@ impl ServerCore {
     }
 
     pub(super) fn is_endpoint(&self, request: &HttpRequest) -> bool {
-        request.target.split('?').next() == Some(endpoint_path(&self.script))
+        let path = request.target.split('?').next().unwrap_or_default();
+        (self.is_streamable() && path == endpoint_path(&self.script)) || self.legacy_part(request).is_some()
     }
 
     /// Deals with an HTTP request that no rule took.
@@ -135,6 +139,11 @@ impl ServerCore {
             if let Err(answer) = auth.admit(request, method, now) {
                 return self.give_auth(exchange, answer);
             }
+        }
+        if let Some(part) = self.legacy_part(request)
+            && self.legacy(request, &part, message.as_ref())
+        {
+            return;
         }
         match (request.method.as_str(), message) {
             ("POST", Some(message)) => self.post(request, &message),
@@ -252,7 +261,7 @@ impl ServerCore {
                     return false;
                 }
                 Some(id) if !self.http.sessions.contains_key(id) => {
-                    self.refuse_http(exchange, 404, codes::INVALID_REQUEST, "there is no such session");
+                    self.lost_session(exchange);
                     return false;
                 }
                 _ => {}
@@ -279,8 +288,12 @@ impl ServerCore {
 
     pub(super) fn new_session(&mut self) -> String {
         self.http.sessions_made += 1;
-        let made = Sha256::digest(format!("session {} {}", self.seed, self.http.sessions_made));
-        let id: String = made.iter().take(12).map(|b| format!("{b:02x}")).collect();
+        let listed = usize::try_from(self.http.sessions_made - 1).ok();
+        let listed = listed.and_then(|n| self.script.http.session_ids.get(n)).cloned();
+        let id: String = listed.unwrap_or_else(|| {
+            let made = Sha256::digest(format!("session {} {}", self.seed, self.http.sessions_made));
+            made.iter().take(12).map(|b| format!("{b:02x}")).collect()
+        });
         self.http
             .sessions
             .insert(id.clone(), Session { number: self.http.sessions_made, ..Session::default() });
@@ -312,7 +325,8 @@ impl ServerCore {
         }
         let get = match resumed {
             Some((key, after)) => {
-                if self.http.streams.get(&key).is_none_or(|s| s.session != session) {
+                let refuse = self.script.http.resume == Resume::Refuse;
+                if refuse || self.http.streams.get(&key).is_none_or(|s| s.session != session) {
                     return self.refuse_http(
                         exchange,
                         404,
@@ -323,6 +337,14 @@ impl ServerCore {
                 self.resume_stream(exchange, key, after)
             }
             None => {
+                let open = self.http.get_streams.get(&session).map_or(0, |keys| {
+                    let open = |key: &&u64| self.http.streams.get(key).is_some_and(|s| s.exchange.is_some());
+                    keys.iter().filter(open).count()
+                });
+                if self.script.http.get_streams.is_some_and(|most| open >= most as usize) {
+                    let why = "no further stream can be open at the same time";
+                    return self.refuse_http(exchange, 409, codes::INVALID_REQUEST, why);
+                }
                 self.open_stream(exchange, true);
                 for out in self.http.waiting.remove(&session).unwrap_or_default() {
                     self.exchange_send(exchange, out);
@@ -389,7 +411,15 @@ impl ServerCore {
     /// Answers a request whose session has been forgotten.
     pub(in crate::core) fn not_found(&mut self, task: &Task) {
         if let Some(exchange) = task.scope.exchange {
-            self.refuse_http(exchange, 404, codes::INVALID_REQUEST, "there is no such session");
+            self.lost_session(exchange);
+        }
+    }
+
+    /// Answers a request that names a session that is not there.
+    pub(super) fn lost_session(&mut self, exchange: u64) {
+        match self.script.http.lost_session.clone() {
+            Some(status) => self.status(exchange, &status, false),
+            None => self.refuse_http(exchange, 404, codes::INVALID_REQUEST, "there is no such session"),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Event streams, which may outlive the response that carries them.
 
+use super::wire::Response;
 use super::{MAX_KEPT, Stream};
-use crate::core::{Effect, ServerCore, Task};
-use sparring_wire::sse::{LineEnd, SseEvent};
-use sparring_wire::transcript::{HttpResponse, Party, StreamEvent, What};
+use crate::core::{ServerCore, Task};
+use crate::script::Resume;
+use sparring_wire::sse::SseEvent;
+use sparring_wire::transcript::{Party, What};
 
 impl ServerCore {
     /// Shows the head of the stream that a held or dropped answer would come on.
@@ -29,7 +31,7 @@ impl ServerCore {
         self.http.streams_made += 1;
         let key = self.http.streams_made;
         let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
-        if entry.done || entry.stream.is_some() {
+        if entry.is_over() || entry.stream.is_some() {
             return;
         }
         entry.stream = Some(key);
@@ -41,8 +43,10 @@ impl ServerCore {
             events: 0,
             finished: false,
         };
+        if get {
+            self.http.get_streams.entry(stream.session.clone()).or_default().push(key);
+        }
         self.http.streams.insert(key, stream);
-        self.forget_old_streams();
         self.head(exchange);
         if self.script.http.priming && !self.http.exchanges.get(&exchange).is_some_and(|e| e.stateless) {
             let id = self.event_id(key);
@@ -59,33 +63,36 @@ impl ServerCore {
             ("content-type".to_owned(), "text/event-stream".to_owned()),
             ("cache-control".into(), "no-cache".into()),
         ];
-        if let Some(entry) = self.http.exchanges.get(&exchange) {
-            if let Some(session) = entry.session.as_ref().filter(|_| entry.new_session) {
-                headers.push(("mcp-session-id".into(), session.clone()));
-            }
-            if entry.stateless {
-                headers.push(("x-accel-buffering".into(), "no".into()));
-            }
+        if self.http.exchanges.get(&exchange).is_some_and(|entry| entry.stateless) {
+            headers.push(("x-accel-buffering".into(), "no".into()));
         }
-        let seen = HttpResponse {
-            exchange,
-            status: 200,
-            headers: headers.clone(),
-            body: None,
-            scripted_fault: false,
-        };
-        self.observe(What::HttpResponse(seen));
-        self.effect(Effect::Head { exchange, status: 200, headers });
+        let fault = self.name_session(exchange, &mut headers).unwrap_or_default();
+        self.response_out(exchange, Response { status: 200, headers, body: None, fault });
     }
 
-    pub(super) fn forget_old_streams(&mut self) {
-        while self.http.streams.len() > MAX_KEPT {
-            let Some(key) =
-                self.http.streams.iter().find(|(_, s)| s.finished || s.exchange.is_none()).map(|(k, _)| *k)
-            else {
-                return;
-            };
-            self.http.streams.remove(&key);
+    /// Nothing carries a stream any more. It is kept as long as it may be resumed.
+    pub(super) fn detach(&mut self, key: u64) {
+        let Some(stream) = self.http.streams.get_mut(&key) else { return };
+        stream.exchange = None;
+        if stream.log.is_none() {
+            return self.forget_stream(key);
+        }
+        self.http.kept.push_back(key);
+        while self.http.kept.len() > MAX_KEPT {
+            let Some(key) = self.http.kept.pop_front() else { return };
+            if self.http.streams.get(&key).is_some_and(|s| s.exchange.is_none()) {
+                self.forget_stream(key);
+            }
+        }
+    }
+
+    fn forget_stream(&mut self, key: u64) {
+        let Some(stream) = self.http.streams.remove(&key).filter(|s| s.get) else { return };
+        if let Some(keys) = self.http.get_streams.get_mut(&stream.session) {
+            keys.retain(|known| *known != key);
+            if keys.is_empty() {
+                self.http.get_streams.remove(&stream.session);
+            }
         }
     }
 
@@ -108,38 +115,13 @@ impl ServerCore {
             return;
         }
         if let Some(log) = &mut stream.log {
+            if log.len() >= MAX_KEPT {
+                log.remove(0);
+            }
             log.push(event.clone());
         }
         if let Some(exchange) = stream.exchange {
             self.event_out(exchange, event, fault);
-        }
-    }
-
-    pub(super) fn event_out(&mut self, exchange: u64, event: SseEvent, fault: bool) {
-        let mut bytes = Vec::new();
-        event.write(LineEnd::Lf, &mut bytes);
-        self.observe(What::StreamEvent(StreamEvent {
-            exchange,
-            data: event.data,
-            id: event.id,
-            event: event.event,
-            retry: event.retry,
-            raw: None,
-            scripted_fault: fault,
-        }));
-        self.effect(Effect::Chunk { exchange, bytes });
-    }
-
-    pub(super) fn raw_out(&mut self, exchange: u64, text: &str, split_every: Option<u32>, fault: bool) {
-        self.observe(What::StreamEvent(StreamEvent {
-            exchange,
-            raw: Some(text.to_owned()),
-            scripted_fault: fault,
-            ..StreamEvent::default()
-        }));
-        let size = split_every.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)).max(1);
-        for piece in text.as_bytes().chunks(size) {
-            self.effect(Effect::Chunk { exchange, bytes: piece.to_vec() });
         }
     }
 
@@ -162,14 +144,22 @@ impl ServerCore {
 
     pub(super) fn end_response(&mut self, exchange: u64, reset: bool) {
         let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
-        if std::mem::replace(&mut entry.done, true) {
+        if entry.is_over() {
             return;
         }
-        if let Some(stream) = entry.stream.and_then(|key| self.http.streams.get_mut(&key)) {
-            stream.exchange = None;
+        self.events_held(exchange);
+        let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
+        if entry.is_over() {
+            return;
+        }
+        entry.done = true;
+        let stream = entry.stream;
+        if let Some(key) = stream {
+            self.end_legacy_session(key);
+            self.detach(key);
         }
         self.observe(What::StreamEnded { exchange, by: Party::Server });
-        self.effect(if reset { Effect::Reset { exchange } } else { Effect::End { exchange } });
+        self.response_end(exchange, reset);
         self.tidy(exchange);
     }
 
@@ -184,12 +174,14 @@ impl ServerCore {
         if std::mem::replace(&mut entry.done, true) {
             return;
         }
-        if let Some(key) = entry.stream
-            && let Some(stream) = self.http.streams.get_mut(&key)
-        {
-            stream.exchange = None;
-            if stream.log.is_none() {
-                stream.finished = true;
+        if let Some(key) = entry.stream {
+            // Another exchange may carry it by now.
+            if let Some(stream) =
+                self.http.streams.get_mut(&key).filter(|s| s.exchange.is_none_or(|e| e == exchange))
+            {
+                stream.finished |= stream.log.is_none();
+                self.end_legacy_session(key);
+                self.detach(key);
             }
         }
         self.observe(What::StreamEnded { exchange, by: Party::Client });
@@ -209,7 +201,14 @@ impl ServerCore {
     pub(super) fn resume_stream(&mut self, exchange: u64, key: u64, after: usize) -> bool {
         let Some(stream) = self.http.streams.get_mut(&key) else { return false };
         let (get, finished) = (stream.get, stream.finished);
-        let missed: Vec<SseEvent> = stream.log.iter().flatten().skip(after + 1).cloned().collect();
+        let log = stream.log.as_deref().unwrap_or_default();
+        let missed = |from: usize| log.get(from..).unwrap_or_default().iter().cloned();
+        let (missed, fault): (Vec<SseEvent>, bool) = match self.script.http.resume {
+            Resume::Faithful | Resume::Refuse => (missed(after + 1).collect(), false),
+            Resume::Twice => (missed(after + 1).flat_map(|event| [event.clone(), event]).collect(), true),
+            Resume::FromStart => (missed(0).collect(), true),
+            Resume::Nothing => (Vec::new(), false),
+        };
         let before = stream.exchange.replace(exchange);
         if let Some(before) = before {
             // The client came again before it had noticed the end of the old one.
@@ -224,7 +223,7 @@ impl ServerCore {
         }
         self.head(exchange);
         for event in missed {
-            self.event_out(exchange, event, false);
+            self.event_out(exchange, event, fault);
         }
         if finished {
             self.end_response(exchange, false);
@@ -233,13 +232,8 @@ impl ServerCore {
     }
 
     pub(super) fn close_get_streams(&mut self, session: Option<&str>) {
-        let open: Vec<u64> = self
-            .http
-            .streams
-            .values()
-            .filter(|s| s.get && s.session.as_deref() == session)
-            .filter_map(|s| s.exchange)
-            .collect();
+        let keys = self.http.get_streams.get(&session.map(str::to_owned)).into_iter().flatten();
+        let open: Vec<u64> = keys.filter_map(|key| self.http.streams.get(key)?.exchange).collect();
         for exchange in open {
             self.end_response(exchange, false);
         }

@@ -290,6 +290,20 @@ fn a_hold_that_nothing_ends_is_refused() {
     }
 }
 
+#[test]
+fn control_actions_are_looked_at_like_those_of_rules() {
+    let read = |actions: Value| serde_json::from_value::<Control>(json!({"actions": actions}));
+    assert!(read(json!([{"log": {"level": "info", "data": "\"{{nobody}}\""}}])).is_err());
+    assert!(read(json!([{"hold_until": {}}])).is_err());
+    let mut bench = stdio(with_rules(json!([{"on": "tools/call", "do": [{"hold_until": {"as": "x"}}]}])));
+    assert!(bench.send(call(1, "a")).is_empty());
+    let control = read(
+        json!([{"set_state": "two"}, {"log": {"level": "info", "data": "\"{{state}}\""}}, {"release": "x"}]),
+    );
+    assert_eq!(bench.input(Input::Control(control.unwrap())), ["~message", "1 a"]);
+    assert!(writes(&bench).iter().any(|w| w.contains(r#""data":"two""#)));
+}
+
 // ---- templates ----
 
 #[test]

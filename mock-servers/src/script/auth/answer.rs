@@ -1,6 +1,6 @@
 //! Answers that are other than they should be, in any single thing.
 
-use crate::script::JsonText;
+use crate::script::{JsonText, template};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeMap;
@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 /// A change of an answer of the authorization server, of the metadata, or of a challenge.
 ///
 /// *Members* are those of the JSON object in the body; of the redirect, its parameters; of a challenge, the parameters of
-/// its last scheme. In all texts `{resource}` stands for the endpoint's URL, `{origin}` for its origin, `{issuer}` for the
-/// issuer, `{authorization}` for the origin of the authorization server, `{host}` for host and port of it, and `{other}`
-/// for the origin of the second listener. In values of `set`, `{right}` stands for the text that is replaced.
+/// its last scheme. In all texts `{{resource}}` stands for the endpoint's URL, `{{origin}}` for its origin, `{{issuer}}` for the
+/// issuer, `{{authorization}}` for the origin of the authorization server, `{{host}}` for host and port of it, and `{{other}}`
+/// for the origin of the second listener. In values of `set`, `{{right}}` stands for the text that is replaced.
+///
+/// Other placeholders are errors; `{{open}}` stands for two braces.
 ///
 /// An answer whose status becomes 400 or more has no effect either: no client is registered, no code spent, no token
 /// issued.
@@ -116,4 +118,17 @@ pub enum AuthAnswer {
     TokenExchange,
     /// Revocation.
     Revocation,
+}
+
+/// The placeholders of [`AnswerChange`].
+const NAMES: [&str; 8] = ["right", "resource", "origin", "issuer", "authorization", "host", "other", "open"];
+
+/// Reads changes; placeholders that there are not are errors.
+pub(super) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<AnswerChange>, D::Error> {
+    let changes = Vec::<AnswerChange>::deserialize(deserializer)?;
+    for change in &changes {
+        let text = serde_json::to_string(change).map_err(de::Error::custom)?;
+        template::only(&text, &NAMES).map_err(de::Error::custom)?;
+    }
+    Ok(changes)
 }

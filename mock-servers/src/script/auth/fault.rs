@@ -163,7 +163,7 @@ fn status(of: AuthAnswer, status: u16, content_type: &str, body: &str) -> Answer
 
 fn redirect(of: AuthAnswer) -> AnswerChange {
     let mut change = status(of, 302, "text/plain", "elsewhere");
-    change.headers.insert("location".to_owned(), "{other}/metadata".to_owned());
+    change.headers.insert("location".to_owned(), "{{other}}/metadata".to_owned());
     change
 }
 
@@ -195,7 +195,7 @@ impl AuthFault {
             Self::MissingState => one(without(A::Authorization, &["state"])),
             Self::WrongIssuer => one(set(A::Authorization, &other_issuer("iss"))),
             Self::MissingIssuer => one(without(A::Authorization, &["iss"])),
-            Self::SlashIssuer => one(set(A::Authorization, r#"{"iss": "{right}/"}"#)),
+            Self::SlashIssuer => one(set(A::Authorization, r#"{"iss": "{{right}}/"}"#)),
             Self::NoIssuer => {
                 vec![without(A::ServerMetadata, &[ISS_FLAG]), without(A::Authorization, &["iss"])]
             }
@@ -213,7 +213,7 @@ impl AuthFault {
                 )
             }),
             Self::MetadataIssuer => one(set(A::ServerMetadata, &other_issuer("issuer"))),
-            Self::MetadataIssuerSlash => one(set(A::ServerMetadata, r#"{"issuer": "{right}/"}"#)),
+            Self::MetadataIssuerSlash => one(set(A::ServerMetadata, r#"{"issuer": "{{right}}/"}"#)),
             Self::WrongResource => {
                 one(set(A::ResourceMetadata, &format!(r#"{{"resource": "{OTHER_RESOURCE}"}}"#)))
             }
@@ -221,7 +221,7 @@ impl AuthFault {
             Self::NoAuthorizationServers => one(without(A::ResourceMetadata, &["authorization_servers"])),
             Self::DeadAuthorizationServer => one(set(
                 A::ResourceMetadata,
-                r#"{"authorization_servers": ["http://127.0.0.1:9", "{issuer}"]}"#,
+                r#"{"authorization_servers": ["http://127.0.0.1:9", "{{issuer}}"]}"#,
             )),
             Self::ResourceMetadataMissing => one(status(A::ResourceMetadata, 404, "text/plain", "not found")),
             Self::ResourceMetadataError => {
@@ -231,7 +231,7 @@ impl AuthFault {
                 A::ResourceMetadata,
                 200,
                 "application/json",
-                "{\"resource\": \"{resource}\", \"authorization_",
+                "{\"resource\": \"{{resource}}\", \"authorization_",
             )),
             Self::ResourceMetadataHtml => one(status(A::ResourceMetadata, 200, "text/html", HTML)),
             Self::ResourceMetadataRedirect => one(redirect(A::ResourceMetadata)),
@@ -265,7 +265,7 @@ impl AuthFault {
             )),
             Self::CredentialsInUrl => one(set(
                 A::ServerMetadata,
-                r#"{"token_endpoint": "http://user:password@{host}/oauth/v2/token"}"#,
+                r#"{"token_endpoint": "http://user:password@{{host}}/oauth/v2/token"}"#,
             )),
             Self::PlainHttpTokenEndpoint => {
                 one(set(A::ServerMetadata, r#"{"token_endpoint": "http://authorization.invalid/token"}"#))
