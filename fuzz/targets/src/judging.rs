@@ -20,7 +20,7 @@ fn events(input: &mut Input<'_>) -> Vec<Event> {
             break;
         }
         at_us += u64::from(input.byte());
-        let stdio = input.byte() % 2 == 0;
+        let stdio = input.byte().is_multiple_of(2);
         let what = match (input.byte() % 14, stdio) {
             (0, _) => What::Recorded(Recorded::default()),
             (1, _) => What::End,

@@ -1,7 +1,5 @@
 //! Replays what the fuzzer once found, and runs each target on some bytes that it could have begun with. Needs no fuzzer.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
-
 use sparring_fuzz_targets::{TARGETS, run, target};
 use std::fs;
 use std::path::Path;
