@@ -210,7 +210,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The transport that it is for, if it is for one; on others it is ignored.
+    /// The transport that it is for, if it is for one. On others it is ignored, but for `stall`, which then is `drop`.
     pub const fn transport(&self) -> Option<Transport> {
         match self {
             Self::Default
