@@ -5,7 +5,7 @@
 //! finishes the transcript when the recorder is gone, and ends the server if the recorder could not.
 //!
 //! On the pipe: frames of one byte that says what it is, the time in CLOCK_MONOTONIC microseconds and the length of what
-//! follows (8 bytes each, least first), and that. The first frame is a [`Begin`]; the last one is [`Kind::Bye`], unless
+//! follows (8 bytes each, least first), and that. The first frame is a `Begin`; the last one is `Kind::Bye`, unless
 //! the recorder was killed.
 
 use super::MAX_KEPT;
