@@ -111,6 +111,15 @@ fn input(file: String, relative: String, text: String) -> Result<Input, Diagnost
 /// # Errors
 /// All that is wrong with the files, at most one thing for each; an empty folder too. [`crate::lint::lint`] finds more.
 pub fn load(path: &FilePath) -> Result<Vec<Loaded>, Vec<Diagnostic>> {
+    if path.is_dir() {
+        // Scripts may lie beside the scenarios; nobody plays them here.
+        let Inputs { scenarios, scripts, wrong } = inputs(path);
+        if scenarios.is_empty() && wrong.is_empty() {
+            let message = format!("there is no scenario in this folder, only {} scripts", scripts.len());
+            return Err(vec![Diagnostic::whole_file(path.display().to_string(), Code::NoFiles, message)]);
+        }
+        return if wrong.is_empty() { Ok(scenarios) } else { Err(wrong) };
+    }
     let files = files_at(path).map_err(|wrong| vec![wrong])?;
     all(files.into_iter().map(|(file, relative, text)| parse(file, relative, Cow::Owned(text?))))
 }
@@ -703,6 +712,23 @@ judge:
         1│ tolls: [echo]
          │ ^^^^^ did you mean `tools`?
         ");
+    }
+
+    #[test]
+    fn scripts_beside_scenarios_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "description: plays nothing here\ntools: [echo]\n";
+        std::fs::write(folder.path().join("script.yaml"), script).unwrap();
+        let only_scripts = load(folder.path()).unwrap_err();
+        assert!(
+            only_scripts[0].message.contains("no scenario in this folder"),
+            "{}",
+            only_scripts[0].message
+        );
+        let scenario = EMBEDDED.iter().find(|(name, _)| name.ends_with(".yaml")).unwrap().1;
+        std::fs::write(folder.path().join("scenario.yaml"), scenario).unwrap();
+        assert_eq!(load(folder.path()).unwrap().len(), 1);
+        assert!(load(&folder.path().join("script.yaml")).is_err(), "asked for by name, it is no scenario");
     }
 
     #[test]

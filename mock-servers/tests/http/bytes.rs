@@ -177,3 +177,20 @@ async fn a_stream_of_odd_style_is_read_all_the_same() {
     assert_eq!(text(&message(&last)), "grüße");
     assert_eq!(events.len(), 1, "the priming event");
 }
+
+#[tokio::test]
+async fn a_client_that_wants_the_connection_closed_gets_that_with_any_response() {
+    for change in [json!([{"reply": {"headers": [["X-A", "b"]]}}]), json!([{"pieces": {"every": 7}}])] {
+        let mut fixture = open(call_rule(change)).await;
+        fixture.initialize().await;
+        let mut socket = connect(&fixture).await;
+        let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}"#;
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: x\r\nconnection: close\r\naccept: application/json, text/event-stream\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        let (seen, reset) = read_out(socket).await;
+        assert!(!reset && seen.to_ascii_lowercase().contains("connection: close\r\n"), "{seen}");
+    }
+}

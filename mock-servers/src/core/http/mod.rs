@@ -107,6 +107,8 @@ struct Exchange {
     /// The connection, if the script counts what comes on it.
     connection: Option<u64>,
     takes_gzip: bool,
+    /// The client wants the connection to end with the response.
+    last_of_connection: bool,
     /// The session that the response names is not the one of the request.
     session_changed: bool,
     /// Its stream stays open after the answer.

@@ -43,7 +43,10 @@ impl ServerCore {
         let counts = self.script.http.connections.responses.is_some() && request.role == HttpRole::Mcp;
         let takes_gzip = header(&request, "accept-encoding").is_some_and(|v| v.contains("gzip"));
         let connection = counts.then_some(request.connection);
-        self.http.exchanges.insert(exchange, Exchange { connection, takes_gzip, ..Exchange::default() });
+        let last_of_connection = header(&request, "connection")
+            .is_some_and(|v| v.split(',').any(|option| option.trim().eq_ignore_ascii_case("close")));
+        let entry = Exchange { connection, takes_gzip, last_of_connection, ..Exchange::default() };
+        self.http.exchanges.insert(exchange, entry);
         self.enter(exchange);
         self.arrived(exchange, request);
         self.release(exchange);

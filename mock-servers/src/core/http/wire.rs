@@ -131,6 +131,7 @@ impl ServerCore {
     fn shaped_out(&mut self, exchange: u64, response: Response) {
         let Some(entry) = self.http.exchanges.get_mut(&exchange) else { return };
         let takes_gzip = entry.takes_gzip;
+        let last = entry.last_of_connection;
         let change = entry.shape().change.clone();
         let Response { mut status, mut headers, body, mut fault } = response;
         if let Some(code) = change.code {
@@ -173,7 +174,7 @@ impl ServerCore {
             Framing::Chunked if has_body => headers.push(("transfer-encoding".into(), "chunked".into())),
             _ => {}
         }
-        if (framing == Framing::Close || change.close == Some(true))
+        if (framing == Framing::Close || change.close.unwrap_or(last))
             && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("connection"))
         {
             headers.push(("connection".into(), "close".into()));
