@@ -12,8 +12,8 @@ use sparring_mock_servers::auth::request::s256;
 use sparring_mock_servers::http::{HttpMock, HttpSpec};
 use sparring_mock_servers::script::ServerScript;
 use sparring_mock_servers::sink::Sink;
-use sparring_wire::transcript::What;
 use sparring_wire::Revision;
+use sparring_wire::transcript::What;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         a_launcher_shares_its_pipes_and_dies_alone,
         a_relay_forwards_the_end_of_stdin_but_no_signal,
         a_launcher_can_forward_signals,
+        the_examples_of_launchers_do_what_they_say,
         descendants_stand_where_the_script_says,
         a_descendant_can_hold_the_clients_pipe,
         reading_can_stop_at_a_byte_and_go_on,
@@ -849,6 +850,41 @@ async fn a_launcher_can_forward_signals() {
     fixture.end().await;
     let received = log.whats().into_iter().filter(|w| matches!(w, What::SignalReceived { .. }));
     assert_eq!(received.count(), 2, "by both");
+}
+
+async fn the_examples_of_launchers_do_what_they_say() {
+    let example = |name: &str| {
+        let path = format!(
+            "{}/../scenarios/scripts/examples/stdio-launcher-{name}.yaml",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let script: ServerScript = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        fixture(serde_json::to_value(script).unwrap())
+    };
+    let group = |pid: u32| {
+        let pid = nix::unistd::Pid::from_raw(pid.try_into().unwrap());
+        (nix::unistd::getpgid(Some(pid)).unwrap(), pid)
+    };
+    let runner = example("runner");
+    let mut client = runner.spawn();
+    client.initialize().await;
+    let server = grandchildren(&runner.log, 1).await[0];
+    assert_eq!(group(server).0, group(client.child.id().unwrap()).0);
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(client.child.wait().await.unwrap().code(), Some(0));
+    assert_eq!(runner.end().await, [0_u32; 0]);
+    let script = example("script");
+    let mut client = script.spawn();
+    client.initialize().await;
+    let server = grandchildren(&script.log, 1).await[0];
+    let (of, own) = group(server);
+    assert_eq!(of, own, "it leads a group");
+    signal(&client, nix::sys::signal::Signal::SIGTERM);
+    let status = client.child.wait().await.unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    client.send(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await;
+    assert_eq!(client.receive().await["id"], 1);
+    assert_eq!(script.mock.shutdown().await, [server]);
 }
 
 async fn descendants_stand_where_the_script_says() {

@@ -17,11 +17,15 @@ const work = process.env.SPARRING_ORACLES ?? join(tree, 'target', 'oracles');
 const sparring = process.env.SPARRING ?? join(tree, 'target', 'release', 'sparring');
 const script = name => join(tree, 'scenarios', 'scripts', name);
 
-// Extensions that the mock does not model, and why.
-const NOT_MODELLED = {
+// What is not run, and why.
+const LEFT_OUT = {
     'sep-2640-skills-directory': 'skills are no part of a released revision',
     'sep-2640-skills-enumeration': 'skills are no part of a released revision',
-    'sep-2640-skills-manifest': 'skills are no part of a released revision'
+    'sep-2640-skills-manifest': 'skills are no part of a released revision',
+    // It names 2025-03-26 in the header of requests after a handshake of 2025-11-25, which a server has to refuse; the
+    // prerelease names the right one.
+    '0.1.16 server-sse-polling': 'this release sends the version header of another revision',
+    '0.1.16 server-sse-multiple-streams': 'this release sends the version header of another revision'
 };
 
 const RUNS = [
@@ -74,8 +78,9 @@ for (const run of RUNS) {
     const { server, url } = await serve(run);
     for (const name of listed(node, program, run)) {
         if (chosen.length > 0 && !chosen.includes(name)) continue;
-        if (NOT_MODELLED[name]) {
-            console.log(`${version} ${run.revision} ${name}: skipped, ${NOT_MODELLED[name]}`);
+        const why = LEFT_OUT[name] ?? LEFT_OUT[`${version} ${name}`];
+        if (why) {
+            console.log(`${version} ${run.revision} ${name}: skipped, ${why}`);
             continue;
         }
         const results = join(work, 'official-server', `${version}-${run.revision}-${name}`);
@@ -84,6 +89,10 @@ for (const run of RUNS) {
         const options = run.framework === 'conformance-next' ? ['--spec-version', run.revision, '--force'] : [];
         const done = spawnSync(node, [program, 'server', '--url', url, '--scenario', name, '-o', results, ...options], { encoding: 'utf8' });
         const checks = checksIn(results);
+        if (checks.length > 0 && checks.every(({ status }) => status === 'SKIPPED' || status === 'INFO')) {
+            console.log(`${version} ${run.revision} ${name}: skipped by the framework, ${checks[0].description}`);
+            continue;
+        }
         const bad = checks.filter(({ status }) => status === 'FAILURE' || status === 'WARNING');
         const good = checks.filter(({ status }) => status === 'SUCCESS').length;
         const ok = bad.length === 0 && good > 0 && done.status === 0;

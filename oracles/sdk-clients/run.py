@@ -137,6 +137,12 @@ def inspector(folder, transport, revision):
             server.wait()
 
 
+def reachable():
+    """Whether the registry answers: then it is a failure that something could not be installed."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", "mcp"]
+    return subprocess.run(pip, capture_output=True).returncode == 0
+
+
 def main():
     wanted = sys.argv[1:] or [*CLIENTS, "inspector"]
     unknown = set(wanted) - {*CLIENTS, "inspector"}
@@ -152,7 +158,9 @@ def main():
                 prepare, revisions, sse = CLIENTS[name]
                 client = prepare()
                 runs = [(t, r, lambda t=t, r=r: run(client, t, r)) for r in revisions for t in transports(r, sse)]
-        except Missing as missing:
+        except (Missing, subprocess.CalledProcessError) as missing:
+            if isinstance(missing, subprocess.CalledProcessError) and reachable():
+                raise
             print(f"{name}: skipped, {missing}")
             continue
         for transport, revision, operation in runs:

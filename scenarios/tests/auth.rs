@@ -272,3 +272,86 @@ fn faults() {
     assert!(challenge(&refused).contains("resource_metadata=\"http://127.0.0.1:4004/metadata\""));
     assert!(challenge(&refused).contains("realm=\"127.0.0.1:2002\""));
 }
+
+/// Those of a file.
+fn faults_in(path: &Path) -> Vec<AuthFault> {
+    load::script(path).unwrap_or_else(|wrong| panic!("{}", wrong.render(false))).auth.unwrap().fault.0
+}
+
+#[test]
+fn each_fault_is_in_one_catalogue() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/examples");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let catalogues =
+        paths.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("auth-faults-"));
+    let mut listed: Vec<String> =
+        catalogues.flat_map(|path| faults_in(&path)).map(|fault| format!("{fault:?}")).collect();
+    let mut all: Vec<String> = AuthFault::ALL.iter().map(|fault| format!("{fault:?}")).collect();
+    listed.sort();
+    all.sort();
+    assert_eq!(listed, all);
+}
+
+/// Protected-resource metadata, where it stands for an endpoint with a path.
+fn described(server: &mut AuthServer, path: &str) -> Value {
+    let target = format!("/.well-known/oauth-protected-resource{path}");
+    json_of(&server.resource_metadata(&request("GET", &target, &[], "")).unwrap())
+}
+
+#[test]
+fn odd_places() {
+    let mut choice = server("choice");
+    let about = described(&mut choice, "/mcp");
+    assert_eq!(about["resource"], "http://127.0.0.1:1001/mcp/");
+    let servers = ["tenant1", "tenant2"].map(|tenant| format!("{AUTHORIZATION}/{tenant}"));
+    assert_eq!(about["authorization_servers"], json!(servers));
+    let mut root = server("wrong-root");
+    assert_eq!(described(&mut root, "/mcp")["resource"], "HTTP://127.0.0.1:1001/mcp");
+    for (server, place) in [
+        (&mut choice, "/tenant1/.well-known/oauth-authorization-server"),
+        (&mut root, "/.well-known/oauth-authorization-server"),
+    ] {
+        assert_eq!(get(server, place).status, 200);
+        assert_eq!(get(server, "/.well-known/oauth-authorization-server/tenant1").status, 404);
+    }
+    assert_eq!(described(&mut server("step-up"), "")["resource"], "http://127.0.0.1:1001");
+}
+
+#[test]
+fn who_wants_nonces_of_proofs() {
+    let mut optional = server("dpop-optional");
+    assert!(challenge(&call(&mut optional, "tools/list").unwrap_err()).contains("Bearer "));
+    for name in ["dpop-token", "dpop-endpoint"] {
+        let mut server = server(name);
+        assert!(challenge(&call(&mut server, "tools/list").unwrap_err()).starts_with("DPoP "), "{name}");
+    }
+}
+
+#[test]
+fn changes_that_are_allowed() {
+    let mut server = server("answers");
+    let refused = call(&mut server, "tools/call").unwrap_err();
+    assert!(challenge(&refused).contains("realm=\"127.0.0.1:2002\"") && !refused.fault);
+    assert_eq!(described(&mut server, "/mcp")["resource_name"], "An endpoint");
+    let metadata = get(&mut server, "/.well-known/openid-configuration");
+    let document = json_of(&metadata);
+    assert_eq!(document["service_documentation"], format!("{AUTHORIZATION}/help"));
+    assert!(!metadata.fault);
+    let keys = document["jwks_uri"].as_str().unwrap().strip_prefix(AUTHORIZATION).unwrap();
+    let keys = get(&mut server, keys);
+    assert!(keys.headers.contains(&("cache-control".to_owned(), "max-age=60".to_owned())));
+    let headers = [
+        ("content-type", "application/x-www-form-urlencoded"),
+        // app:app-secret
+        ("authorization", "Basic YXBwOmFwcC1zZWNyZXQ="),
+    ];
+    let body = format!(
+        "grant_type=client_credentials&resource={}",
+        RESOURCE.replace(':', "%3A").replace('/', "%2F")
+    );
+    let granted = server.handle(&request("POST", "/oauth/v2/token", &headers, &body), Duration::ZERO);
+    assert_eq!(
+        (granted.status, json_of(&granted)["environment"].as_str(), granted.fault),
+        (200, Some("test"), false)
+    );
+}

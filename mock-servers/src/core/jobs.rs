@@ -6,7 +6,7 @@
 
 use super::era::missing_client_capability;
 use super::listen::declares_tasks;
-use super::rounds::{Detour, input_requests, relate};
+use super::rounds::{Detour, input_requests, is_answer_to, relate};
 use super::{Pending, Scope, ServerCore, Task};
 use crate::model::{RpcError, invalid_params, method_not_found};
 use crate::script::{TaskEnd, TaskMove, TaskScript, TaskSupport};
@@ -153,11 +153,16 @@ impl ServerCore {
             revision: request.revision,
             session: scope.session.clone(),
             method: request.method.clone(),
-            params,
             created: self.now,
             updated: self.now,
             polls: 0,
-            inputs: request.inputs.clone().unwrap_or_default(),
+            // A stateless request brings the answers of earlier rounds itself.
+            inputs: match (&request.inputs, &params["inputResponses"]) {
+                (Some(inputs), _) => inputs.clone(),
+                (None, Value::Object(responses)) if request.revision.is_stateless() => responses.clone(),
+                _ => Map::new(),
+            },
+            params,
             state: State::Working,
             script,
         };
@@ -193,7 +198,14 @@ impl ServerCore {
         if whole && stateless {
             match &job.state {
                 State::Asking => {
-                    task["inputRequests"] = job.script.ask.as_ref().map_or(json!({}), input_requests);
+                    let mut asked = job.script.ask.as_ref().map_or(json!({}), input_requests);
+                    // With all answers there, it is the script that is slow to see them.
+                    if let Value::Object(asked) = &mut asked
+                        && !job.has_inputs()
+                    {
+                        asked.retain(|key, _| !job.inputs.contains_key(key));
+                    }
+                    task["inputRequests"] = asked;
                 }
                 State::Completed(result) => task["result"] = result.clone(),
                 State::Failed(Err(error)) => {
@@ -312,10 +324,10 @@ impl ServerCore {
             && job.state == State::Asking
             && let Some(responses) = params["inputResponses"].as_object()
         {
-            // What was not asked, or is answered already, is passed over.
-            let asked = job.script.ask.iter().flat_map(|ask| ask.requests.keys());
-            for key in asked {
+            // What was not asked, is answered already, or is no answer, is passed over.
+            for (key, asked) in job.script.ask.iter().flat_map(|ask| &ask.requests) {
                 if let Some(response) = responses.get(key)
+                    && is_answer_to(&asked.method, response)
                     && !job.inputs.contains_key(key)
                 {
                     job.inputs.insert(key.clone(), response.clone());

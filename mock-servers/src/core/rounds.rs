@@ -169,7 +169,11 @@ impl ServerCore {
         let state = self.state_for(ask, request);
         !ask.always
             && state.as_deref() == state_in(request)
-            && ask.requests.keys().all(|key| responses.and_then(|r| r.get(key)).is_some())
+            && ask.requests.iter().all(|(key, asked)| {
+                responses
+                    .and_then(|r| r.get(key))
+                    .is_some_and(|response| is_answer_to(&asked.method, response))
+            })
     }
 
     fn state_for(&self, ask: &AskScript, request: &Pending) -> Option<String> {
@@ -219,6 +223,16 @@ impl ServerCore {
         state == self.signed(&format!("{method} {name}"))
             || self.model.asks(params).as_ref().is_some_and(is)
             || in_rules()
+    }
+}
+
+/// Whether a response could answer a question with this method. What could not is asked again.
+pub(super) fn is_answer_to(method: &str, response: &Value) -> bool {
+    match method {
+        "elicitation/create" => response["action"].is_string(),
+        "sampling/createMessage" => response["role"].is_string() && response.get("content").is_some(),
+        "roots/list" => response["roots"].is_array(),
+        _ => response.is_object(),
     }
 }
 

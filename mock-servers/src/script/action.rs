@@ -9,6 +9,7 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sparring_wire::Transport;
 
 /// Something a server does. Those marked *answers* stand for the answer to the request at hand, so the faithful one is
 /// not given as well.
@@ -209,6 +210,95 @@ pub enum Action {
 }
 
 impl Action {
+    /// The transport that it is for, if it is for one. On others it is ignored, but for `stall`, which then is `drop`.
+    pub const fn transport(&self) -> Option<Transport> {
+        match self {
+            Self::Default
+            | Self::Respond(_)
+            | Self::Error(_)
+            | Self::Amend(_)
+            | Self::Mangle(_)
+            | Self::Drop
+            | Self::Duplicate
+            | Self::HoldUntil(_)
+            | Self::Release(_)
+            | Self::DelayMs(_)
+            | Self::Notify(_)
+            | Self::Request(_)
+            | Self::Progress(_)
+            | Self::Log(_)
+            | Self::Batch(_)
+            | Self::Raw(_)
+            | Self::Repeat(_)
+            | Self::SetState(_)
+            | Self::Count(_)
+            | Self::AddTool(_)
+            | Self::RemoveTool(_)
+            | Self::ChangeTool(_)
+            | Self::AddResource(_)
+            | Self::RemoveResource(_)
+            | Self::AddTemplate(_)
+            | Self::RemoveTemplate(_)
+            | Self::AddPrompt(_)
+            | Self::RemovePrompt(_)
+            | Self::ChangeServer(_)
+            | Self::Announce(_)
+            | Self::ResourceUpdated(_)
+            | Self::InputRequired(_)
+            | Self::RunAsTask(_)
+            | Self::RequestTask(_)
+            | Self::MoveTasks(_)
+            | Self::EndSubscriptions(_)
+            | Self::LeaveOut(_) => None,
+            Self::Stdout(_)
+            | Self::StdoutBytes(_)
+            | Self::RepeatStdout(_)
+            | Self::Stderr(_)
+            | Self::StderrBytes(_)
+            | Self::SplitEvery(_)
+            | Self::SplitAt(_)
+            | Self::SplitCharacters
+            | Self::CutAt(_)
+            | Self::WriteRest
+            | Self::MergeNext(_)
+            | Self::Crlf
+            | Self::CrOnly
+            | Self::NoNewline
+            | Self::BlankLines(_)
+            | Self::Pretty
+            | Self::AsciiOnly
+            | Self::PadTo(_)
+            | Self::ByteOrderMark
+            | Self::InvalidUtf8
+            | Self::CloseStdout
+            | Self::CloseStderr
+            | Self::CloseStdin
+            | Self::StopReading
+            | Self::StopReadingAfter(_)
+            | Self::ResumeReading
+            | Self::Exit(_)
+            | Self::Die(_) => Some(Transport::Stdio),
+            Self::Status(_)
+            | Self::Answers(_)
+            | Self::CutStream(_)
+            | Self::Reset
+            | Self::Stall
+            | Self::ExpireSession
+            | Self::CloseGetStream
+            | Self::SseComment(_)
+            | Self::RawBody(_)
+            | Self::Reply(_)
+            | Self::Cut(_)
+            | Self::Pieces(_)
+            | Self::RawResponse(_)
+            | Self::SseEvent(_)
+            | Self::SseStyle(_)
+            | Self::KeepOpen
+            | Self::AnswerOn(_)
+            | Self::ChangeSession(_) => Some(Transport::Http),
+        }
+    }
+
     /// Whether it answers an HTTP request, whatever that carries.
     pub const fn answers_http(&self) -> bool {
         matches!(

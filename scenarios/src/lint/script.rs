@@ -144,7 +144,7 @@ impl Sink<'_> {
     }
 
     fn action(&mut self, action: &Action, at: &Path, bound: Option<Transport>, stage: Stage) {
-        let only = transport_of_action(action);
+        let only = action.transport();
         if let Some(only) = only {
             let (stdio, http) = (
                 stage.stdio && bound != Some(Transport::Http),
@@ -219,58 +219,12 @@ const fn transport_of_trigger(trigger: &Trigger) -> Option<Transport> {
     match trigger {
         Trigger::Eof | Trigger::Sigterm => Some(Transport::Stdio),
         Trigger::Http(_) | Trigger::GetStream => Some(Transport::Http),
-        _ => None,
-    }
-}
-
-const fn transport_of_action(action: &Action) -> Option<Transport> {
-    match action {
-        Action::Stdout(_)
-        | Action::StdoutBytes(_)
-        | Action::RepeatStdout(_)
-        | Action::Stderr(_)
-        | Action::StderrBytes(_)
-        | Action::SplitEvery(_)
-        | Action::SplitAt(_)
-        | Action::SplitCharacters
-        | Action::CutAt(_)
-        | Action::WriteRest
-        | Action::MergeNext(_)
-        | Action::Crlf
-        | Action::CrOnly
-        | Action::NoNewline
-        | Action::BlankLines(_)
-        | Action::Pretty
-        | Action::AsciiOnly
-        | Action::PadTo(_)
-        | Action::ByteOrderMark
-        | Action::InvalidUtf8
-        | Action::CloseStdout
-        | Action::CloseStderr
-        | Action::CloseStdin
-        | Action::StopReading
-        | Action::StopReadingAfter(_)
-        | Action::ResumeReading
-        | Action::Exit(_)
-        | Action::Die(_) => Some(Transport::Stdio),
-        Action::Status(_)
-        | Action::Answers(_)
-        | Action::CutStream(_)
-        | Action::Reset
-        | Action::Stall
-        | Action::ExpireSession
-        | Action::CloseGetStream
-        | Action::SseComment(_)
-        | Action::RawBody(_)
-        | Action::Reply(_)
-        | Action::Cut(_)
-        | Action::Pieces(_)
-        | Action::RawResponse(_)
-        | Action::SseEvent(_)
-        | Action::SseStyle(_)
-        | Action::KeepOpen
-        | Action::AnswerOn(_)
-        | Action::ChangeSession(_) => Some(Transport::Http),
-        _ => None,
+        Trigger::Start
+        | Trigger::Response
+        | Trigger::Message
+        | Trigger::Request
+        | Trigger::Notification
+        | Trigger::Unknown
+        | Trigger::Method(_) => None,
     }
 }

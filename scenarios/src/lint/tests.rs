@@ -500,7 +500,21 @@ fn what_fits_to_a_transport() {
         codes(&[stdio, ("  tools: [echo]", "  tools: [echo]\n  http: { sessions: true }")]),
         "transport-fits"
     );
-    assert_eq!(codes(&[(rule, "{ on: tools/call, do: [ expire_session ] }")]), "transport-fits");
+    for action in [
+        "expire_session",
+        "{ reply: { code: 206 } }",
+        "{ cut: { after: 9 } }",
+        "{ pieces: { every: 9 } }",
+        "{ raw_response: [ close ] }",
+        "{ sse_event: { data: x } }",
+        "{ sse_style: { line_end: cr } }",
+        "keep_open",
+        "{ answer_on: get-stream }",
+        "{ change_session: { id: x } }",
+    ] {
+        let act = format!("{{ on: tools/call, do: [ {action} ] }}");
+        assert_eq!(codes(&[(rule, &act)]), "transport-fits", "{action}");
+    }
     assert_eq!(codes(&[(rule, "{ on: eof, do: [ { exit: 1 } ] }")]), "");
     assert_eq!(codes(&[(rule, "{ on: ping, nth: 0, do: [ drop ] }")]), "counts");
     assert_eq!(codes(&[(rule, "{ on: ping, do: [] }")]), "no-actions");

@@ -8,7 +8,7 @@
 
 use rmcp::model::*;
 use rmcp::service::{
-    ClientLifecycleMode, ClientServiceExt, NotificationContext, Peer, RequestContext, RunningService,
+    ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RunningService,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -28,7 +29,7 @@ struct Seen {
 }
 
 #[derive(Clone)]
-struct Handler(String, Arc<Mutex<Seen>>);
+struct Handler(String, Arc<Mutex<Seen>>, Arc<Notify>);
 
 fn made<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
@@ -71,6 +72,7 @@ impl ClientHandler for Handler {
         _: NotificationContext<RoleClient>,
     ) {
         self.1.lock().unwrap().logged.push(params.data);
+        self.2.notify_one();
     }
 }
 
@@ -94,9 +96,9 @@ async fn serve(handler: Handler, target: &Value) -> Outcome<RunningService<RoleC
     })
 }
 
-async fn call(peer: &Peer<RoleClient>, name: &str, arguments: Value) -> Outcome<Value> {
+async fn call(service: &RunningService<RoleClient, Handler>, name: &str, arguments: Value) -> Outcome<Value> {
     let params = serde_json::from_value(json!({ "name": name, "arguments": arguments }))?;
-    plain(peer.call_tool(params).await?)
+    plain(service.call_tool(params).await.map_err(|error| format!("{name}: {error}"))?)
 }
 
 fn plain(value: impl Serialize) -> Outcome<Value> {
@@ -114,7 +116,8 @@ async fn main() -> Outcome<()> {
     let target: Value = serde_json::from_str(&arguments.next().ok_or("no target")?)?;
     let modern = revision.as_str() >= "2026-07-28";
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let service = serve(Handler(revision.clone(), Arc::clone(&seen)), &target).await?;
+    let heard = Arc::new(Notify::new());
+    let service = serve(Handler(revision.clone(), Arc::clone(&seen), Arc::clone(&heard)), &target).await?;
     let peer = service.peer().clone();
     let mut did = vec!["version"];
     let info = plain(peer.peer_info().ok_or("no handshake")?)?;
@@ -125,41 +128,46 @@ async fn main() -> Outcome<()> {
     let tools = peer.list_all_tools().await?;
     check(tools.iter().any(|tool| tool.name == "test_simple_text"), "no test_simple_text")?;
     did.push("call");
-    let result = call(&peer, "test_simple_text", json!({})).await?;
+    let result = call(&service, "test_simple_text", json!({})).await?;
     check(
         result["content"][0]["text"] == "This is a simple text response for testing.",
         &format!("call: {result}"),
     )?;
     did.push("image");
-    let result = call(&peer, "test_image_content", json!({})).await?;
+    let result = call(&service, "test_image_content", json!({})).await?;
     check(result["content"][0]["mimeType"] == "image/png", &format!("image: {result}"))?;
     if revision.as_str() >= "2025-03-26" {
         did.push("audio");
-        let result = call(&peer, "test_audio_content", json!({})).await?;
+        let result = call(&service, "test_audio_content", json!({})).await?;
         check(result["content"][0]["mimeType"] == "audio/wav", &format!("audio: {result}"))?;
     }
     did.push("failing tool");
-    let result = call(&peer, "test_error_handling", json!({})).await?;
+    let result = call(&service, "test_error_handling", json!({})).await?;
     check(result["isError"] == true, &format!("failing tool: {result}"))?;
     did.push("unknown tool");
-    check(call(&peer, "no-such-tool", json!({})).await.is_err(), "an unknown tool has to fail")?;
+    check(call(&service, "no-such-tool", json!({})).await.is_err(), "an unknown tool has to fail")?;
     if modern {
         did.push("input required");
-        let result = call(&peer, "test_input_required_result_elicitation", json!({})).await?;
+        let result = call(&service, "test_input_required_result_elicitation", json!({})).await?;
         check(result["content"][0]["text"] == "Hello, Ada!", &format!("input required: {result}"))?;
     } else {
         did.push("logging");
         peer.set_level(serde_json::from_value(json!({ "level": "debug" }))?).await?;
-        call(&peer, "test_tool_with_logging", json!({})).await?;
+        call(&service, "test_tool_with_logging", json!({})).await?;
+        // The SDK hands notifications on in tasks of their own, which may be later than the answer.
+        while seen.lock().unwrap().logged.len() < 3 {
+            heard.notified().await;
+        }
         let logged = seen.lock().unwrap().logged.clone();
         let wanted = ["Tool execution started", "Tool processing data", "Tool execution completed"];
         check(logged == wanted, &format!("logged: {logged:?}"))?;
         did.push("sampling");
-        call(&peer, "test_sampling", json!({ "prompt": "Test prompt for sampling" })).await?;
+        call(&service, "test_sampling", json!({ "prompt": "Test prompt for sampling" })).await?;
         check(seen.lock().unwrap().asked == ["sampling/createMessage"], "sampling: not asked")?;
         if revision.as_str() >= "2025-06-18" {
             did.push("elicitation");
-            call(&peer, "test_elicitation", json!({ "message": "Please provide your information" })).await?;
+            call(&service, "test_elicitation", json!({ "message": "Please provide your information" }))
+                .await?;
             check(seen.lock().unwrap().asked.len() == 2, "elicitation: not asked")?;
         }
     }

@@ -154,6 +154,19 @@ fn each_fault_differs_from_the_faithful_flow_in_what_it_names() {
     }
 }
 
+/// A placeholder in single braces would go out as it is.
+#[test]
+fn placeholders_of_faults_have_two_braces() {
+    for fault in AuthFault::ALL {
+        let text = serde_json::to_string(&fault.changes()).unwrap();
+        for name in ["right", "resource", "origin", "issuer", "authorization", "host", "other"] {
+            let count = |placeholder: String| text.matches(placeholder.as_str()).count();
+            let (all, whole) = (count(format!("{{{name}}}")), count(format!("{{{{{name}}}}}")));
+            assert_eq!(all, whole, "{fault:?}: {text}");
+        }
+    }
+}
+
 #[test]
 fn faults_that_decide_differently_do_so_in_one_place() {
     use AuthFault as F;

@@ -235,6 +235,12 @@ fn raw_responses_go_out_as_they_are() {
     assert!(raw(&bench).len() > 40_000);
     assert_eq!(bench.post(call(1, "a")), ["#17 206 1 a!"]);
     assert!(bench.core.http.is_idle());
+    assert_eq!(bench.post(call(1, "a")), ["#18 200 1 a"]);
+    assert_eq!(body(&raw(&bench)), format!("|{}|{}|{}<Done>", &ANSWER[..1], &ANSWER[1..20], &ANSWER[20..]));
+    assert_eq!(bench.post(call(1, "a")), ["#19 200 1 a"]);
+    assert_eq!(bench.post(call(1, "a")), ["#20 200 1 a"]);
+    let sent = raw(&bench);
+    assert!(sent.ends_with("}<Close>") && !sent.contains("content-length"), "{sent}");
 }
 
 /// What went out on an exchange, as the shell would send it.
@@ -314,6 +320,23 @@ fn resumption_goes_wrong_as_told() {
     assert_eq!(resumed("from-start"), [head, "#4 id=stream2/1!", "#4 id=stream2/2 1 a!", end]);
     assert_eq!(resumed("nothing"), [head, end]);
     assert_eq!(resumed("refuse"), ["#4 404 error -32600"]);
+    for (name, resume) in
+        [("sse-resume-again", "from-start"), ("sse-resume-lost", "nothing"), ("sse-resume-refused", "refuse")]
+    {
+        let mut bench = http(example(name));
+        bench.post(call(1, "a"));
+        assert_eq!(bench.get(Some("stream2/1")), resumed(resume), "{name}");
+    }
+}
+
+#[test]
+fn an_event_of_the_scripts_own_goes_to_the_get_stream() {
+    let mut bench = http(example("sse-resume"));
+    assert_eq!(bench.get(None), ["#3 200 stream", "#3 id=stream2/1"]);
+    let seen = bench.post(call(1, "a"));
+    assert!(seen.contains(&"#3 id=stream2/2 ok!".to_owned()), "{seen:?}");
+    let resumed = bench.get(Some("stream3/1"));
+    assert_eq!(resumed, ["#5 200 stream", "#5 id=stream3/2 1 a", "#5 ended by Server"]);
 }
 
 #[test]

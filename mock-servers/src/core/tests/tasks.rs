@@ -188,10 +188,36 @@ fn a_task_of_the_extension_asks_and_may_be_slow_to_see_the_answer() {
         bench.send(ask(3, "tasks/update", json!({"taskId": id, "inputResponses": responses})))
     };
     assert_eq!(update(json!({"a": {"roots": []}, "x": {}})), ["3 ok"]);
+    let left = poll(&mut bench, &id)["inputRequests"].clone();
+    assert_eq!(left, json!({"b": {"method": "roots/list"}}), "only what is not answered yet");
+    let mut update = |responses: Value| {
+        bench.send(ask(3, "tasks/update", json!({"taskId": id, "inputResponses": responses})))
+    };
+    assert_eq!(update(json!({"b": 5})), ["3 ok"], "what is no answer is passed over");
     assert_eq!(update(json!({"b": {"roots": []}})), ["3 ok"]);
-    assert_eq!(poll(&mut bench, &id)["status"], "input_required", "not seen yet");
+    let late = poll(&mut bench, &id);
+    assert_eq!(
+        (&late["status"], late["inputRequests"].as_object().unwrap().len()),
+        (&json!("input_required"), 2)
+    );
     let done = poll(&mut bench, &id);
     assert_eq!(done["result"]["content"][0]["text"], r#"work {"a":{"roots":[]},"b":{"roots":[]}}"#);
+}
+
+#[test]
+fn a_task_of_the_extension_keeps_what_was_asked_before_it_began() {
+    let question = json!({"requests": {"a": {"method": "roots/list"}}});
+    let script = json!({"tools": [{"name": "work", "task": {"polls": 0}, "ask": question}]});
+    let mut bench = stdio_in(MODERN, script);
+    bench.send(ask(1, "tools/call", json!({"name": "work"})));
+    assert_eq!(result(&bench)["resultType"], "input_required");
+    let wrong = json!({"name": "work", "inputResponses": {"a": 7}});
+    bench.send(ask(2, "tools/call", wrong));
+    assert_eq!(result(&bench)["resultType"], "input_required", "a number is no answer");
+    let answers = json!({"name": "work", "inputResponses": {"a": {"roots": []}}});
+    bench.send(ask(3, "tools/call", answers));
+    let id = result(&bench)["taskId"].as_str().unwrap().to_owned();
+    assert_eq!(poll(&mut bench, &id)["result"]["content"][0]["text"], r#"work {"a":{"roots":[]}}"#);
 }
 
 #[test]

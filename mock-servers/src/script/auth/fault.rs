@@ -207,9 +207,13 @@ impl AuthFault {
                 without: vec!["code".into()],
                 ..set(
                     A::Authorization,
-                    &format!(
-                        r#"{{"error": "access_denied", "error_description": "sparring-marker", "error_uri": "{{other}}/sparring-marker", "iss": "{OTHER_ISSUER}"}}"#
-                    ),
+                    &json!({
+                        "error": "access_denied",
+                        "error_description": "sparring-marker",
+                        "error_uri": "{{other}}/sparring-marker",
+                        "iss": OTHER_ISSUER,
+                    })
+                    .to_string(),
                 )
             }),
             Self::MetadataIssuer => one(set(A::ServerMetadata, &other_issuer("issuer"))),
@@ -259,10 +263,10 @@ impl AuthFault {
             Self::JavascriptAuthorizationUrl => {
                 one(set(A::ServerMetadata, r#"{"authorization_endpoint": "javascript:alert(1)"}"#))
             }
-            Self::ShellAuthorizationUrl => one(set(
-                A::ServerMetadata,
-                &format!(r#"{{"authorization_endpoint": "{{right}}{SHELL_QUERY}"}}"#),
-            )),
+            Self::ShellAuthorizationUrl => {
+                let url = ["{{right}}", SHELL_QUERY].concat();
+                one(set(A::ServerMetadata, &json!({ "authorization_endpoint": url }).to_string()))
+            }
             Self::CredentialsInUrl => one(set(
                 A::ServerMetadata,
                 r#"{"token_endpoint": "http://user:password@{{host}}/oauth/v2/token"}"#,
