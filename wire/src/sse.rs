@@ -180,7 +180,8 @@ impl SseReader {
             // An id with a NUL is ignored by the standard.
             "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
             "retry" if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) => {
-                self.event.retry = value.parse().ok();
+                // A number that is too large is a very long time.
+                self.event.retry = Some(value.parse().unwrap_or(u64::MAX));
             }
             _ => return,
         }
@@ -224,6 +225,12 @@ mod tests {
         assert!(reader.push(b"data: a\n").unwrap().is_empty());
         assert!(reader.is_mid_event());
         assert_eq!(reader.push(&[b'x'; 200]), Err(EventTooLong { limit: 100 }));
+    }
+
+    #[test]
+    fn a_retry_that_no_number_holds_is_the_longest() {
+        let items = read(&[b"retry: 99999999999999999999999\n\n"]);
+        assert_eq!(items, [SseItem::Event(SseEvent { retry: Some(u64::MAX), ..SseEvent::default() })]);
     }
 
     proptest! {

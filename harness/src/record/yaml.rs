@@ -13,8 +13,9 @@ use sparring_mock_servers::script::{CutStream, Rule, ServerScript, Until};
 pub(super) fn text(script: &ServerScript) -> Result<String, serde_json::Error> {
     let mut out = String::new();
     let pruned = prune(serde_json::to_value(script)?, &serde_json::to_value(ServerScript::default())?);
-    if let Value::Object(members) = &pruned {
-        map(members, 0, &mut out);
+    match &pruned {
+        Value::Object(members) if !members.is_empty() => map(members, 0, &mut out),
+        _ => out.push_str("{}\n"),
     }
     Ok(out)
 }

@@ -85,29 +85,45 @@ fn initialize(result: &Value, script: &mut ServerScript) {
     script.instructions = text(result, "instructions");
 }
 
-/// What calling, reading and getting gives.
+/// What calling, reading and getting gives, also of what no list was asked for.
 fn contents(reaction: &Reaction, script: &mut ServerScript) {
     let (Some(method), Some(result)) = (reaction.method(), reaction.result()) else { return };
     let asked = |name: &str| reaction.params.get(name).and_then(Value::as_str);
     match method {
         "tools/call" => {
-            let called = script.tools.iter_mut().find_map(|tool| match tool {
-                ToolScript::Custom(tool) if Some(tool.name.as_str()) == asked("name") => Some(tool),
-                _ => None,
-            });
-            if let Some(tool) = called.filter(|tool| tool.result.is_none()) {
-                tool.result = Some(JsonText(result.clone()));
+            let Some(name) = asked("name") else { return };
+            if script.tools.iter().all(|tool| tool_name(tool) != name) {
+                let tool = ToolDefinition { name: name.to_owned(), ..ToolDefinition::default() };
+                script.tools.push(ToolScript::Custom(Box::new(tool)));
+            }
+            for tool in &mut script.tools {
+                if let ToolScript::Custom(tool) = tool
+                    && tool.name == name
+                {
+                    tool.result.get_or_insert_with(|| JsonText(result.clone()));
+                }
             }
         }
         "resources/read" => {
-            let read = script.resources.iter_mut().find(|r| Some(r.uri.as_str()) == asked("uri"));
-            if let Some(resource) = read.filter(|resource| resource.contents.is_none()) {
+            let Some(uri) = asked("uri") else { return };
+            // What a template stands for is in no list.
+            if script.resources.iter().all(|known| known.uri != uri) && script.templates.is_empty() {
+                script.resources.push(ResourceScript { uri: uri.to_owned(), ..ResourceScript::default() });
+            }
+            if let Some(resource) = script.resources.iter_mut().find(|known| known.uri == uri)
+                && resource.contents.is_none()
+            {
                 resource.contents = result.get("contents").cloned().map(JsonText);
             }
         }
         "prompts/get" => {
-            let got = script.prompts.iter_mut().find(|p| Some(p.name.as_str()) == asked("name"));
-            if let Some(prompt) = got.filter(|prompt| prompt.messages.is_none()) {
+            let Some(name) = asked("name") else { return };
+            if script.prompts.iter().all(|known| known.name != name) {
+                script.prompts.push(PromptScript { name: name.to_owned(), ..PromptScript::default() });
+            }
+            if let Some(prompt) = script.prompts.iter_mut().find(|known| known.name == name)
+                && prompt.messages.is_none()
+            {
                 prompt.messages = result.get("messages").cloned().map(JsonText);
             }
         }
