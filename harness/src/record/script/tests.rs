@@ -178,6 +178,35 @@ fn what_the_server_sent_by_itself_comes_where_it_came() {
 }
 
 #[test]
+fn methods_that_no_revision_has_are_answered_when_they_are_asked() {
+    let script: ServerScript = serde_json::from_value(json!({
+        "tools": ["echo"],
+        "rules": [
+            {"on": "unknown", "method": "foo/baz", "do": [{"respond": "{\"x\":1}"}]},
+            {"on": "unknown", "method": "foo/qux", "do": [{"error": {"code": -32601, "message": "own words"}}]},
+        ],
+    }))
+    .unwrap();
+    let mut client = conversation(&ServerScript::default());
+    for (id, method) in (100..).zip(["foo/bar", "foo/baz", "foo/qux", "foo/bar", "foo/baz"]) {
+        client.push(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"a": 1}}));
+    }
+    client.push(json!({"jsonrpc": "2.0", "method": "foo/told"}));
+    let before = run(&script, &client);
+    let made = of(&transcript(&before), None).unwrap();
+    assert!(!made.script.rules.iter().flat_map(|r| &r.actions).any(|a| matches!(a, Action::Stdout(_))));
+    let read = sparring_scenarios::load::parse_script("made.yaml", &made.yaml().unwrap()).unwrap();
+    assert_eq!(read, made.script);
+    assert_eq!(difference(&made, &before, &run(&read, &client)), None);
+    // With ids of its own, and in another order.
+    let mut other = client[..2].to_vec();
+    other.push(json!({"jsonrpc": "2.0", "id": "z", "method": "foo/qux", "params": {"a": 1}}));
+    let said = run(&read, &other).pop().unwrap().1;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["id"], &said["error"]["message"]), (&json!("z"), &json!("own words")));
+}
+
+#[test]
 fn nothing_of_a_conversation_is_invented_if_there_is_none() {
     assert_eq!(of(&[], None), Err(NoScript::Nothing));
     let events = transcript(&[(Direction::Received, "{}".into())]);

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Reaction {
     pub(super) on: Trigger,
     pub(super) incarnation: Option<u32>,
+    /// The method, if it is in no revision and the trigger does not name it.
+    pub(super) unknown: Option<String>,
     /// The params by which rules tell it apart; an empty object where they don't.
     pub(super) key: Value,
     /// The whole params, against which rules are matched.
@@ -36,6 +38,7 @@ impl Reaction {
         Self {
             on,
             incarnation,
+            unknown: None,
             key: json!({}),
             params: json!({}),
             actions: Vec::new(),
@@ -50,6 +53,7 @@ impl Reaction {
     pub(super) fn method(&self) -> Option<&str> {
         match &self.on {
             Trigger::Method(method) if self.request => Some(method),
+            Trigger::Unknown if self.request => self.unknown.as_deref(),
             _ => None,
         }
     }
@@ -164,13 +168,15 @@ impl Walk<'_> {
             (Envelope::Request { .. } | Envelope::Notification { .. }, Some(method)) => {
                 match method.parse::<Trigger>() {
                     Ok(on @ Trigger::Method(_)) => on,
-                    // What clients never send no rule can react to.
-                    _ => return,
+                    // In a rule it would stand for any text.
+                    _ if method.contains('*') => return,
+                    _ => Trigger::Unknown,
                 }
             }
             _ => return,
         };
         let mut reaction = Reaction::new(on, place);
+        reaction.unknown = message.method().filter(|_| reaction.on == Trigger::Unknown).map(str::to_owned);
         reaction.params = message.params().cloned().unwrap_or_else(|| json!({}));
         reaction.request = message.is_request() && message.id().is_some();
         if reaction.request && message.method() != Some("initialize") {
