@@ -7,8 +7,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use sparring_wire::transcript::{Event, Outcome, What};
 
-/// Members and parameters whose values are secret, wherever they stand.
-const SECRET_NAMES: [&str; 14] = [
+/// Members and parameters whose values are secret, wherever they stand; [`is_secret`] knows more by their parts.
+const SECRET_NAMES: [&str; 13] = [
     "access_token",
     "refresh_token",
     "id_token",
@@ -18,9 +18,8 @@ const SECRET_NAMES: [&str; 14] = [
     "assertion",
     "subject_token",
     "code_verifier",
-    "password",
-    "api_key",
-    "apikey",
+    "registration_token",
+    "private_key",
     "token",
     "code",
 ];
@@ -28,6 +27,40 @@ const SECRET_NAMES: [&str; 14] = [
 /// Header fields whose values are secret.
 const SECRET_HEADERS: [&str; 5] =
     ["authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"];
+
+/// Parts of names that tell of a secret, without `_` and `-`.
+const SECRET_PARTS: [&str; 6] = ["secret", "password", "passwd", "privatekey", "accesskey", "credential"];
+
+/// Ends of names that hold no secret though a part of them speaks of one: `client_secret_expires_at`.
+const PUBLIC_ENDS: [&str; 9] =
+    ["endpoint", "uri", "url", "supported", "method", "methods", "type", "expiresat", "expiresin"];
+
+/// Whose tokens end in `_token` and are no secrets.
+const PUBLIC_TOKENS: [&str; 5] = ["progress", "page", "next", "sync", "continuation"];
+
+/// Schemes of credentials; the scheme stays.
+const SCHEMES: [&str; 6] = ["bearer", "basic", "dpop", "digest", "negotiate", "token"];
+
+/// How tokens of well-known kinds begin, and how many letters follow at least.
+const SHAPES: [(&str, usize); 17] = [
+    ("sk-", 8),
+    ("sk_live_", 8),
+    ("sk_test_", 8),
+    ("rk_live_", 8),
+    ("ghp_", 8),
+    ("gho_", 8),
+    ("ghu_", 8),
+    ("ghs_", 8),
+    ("ghr_", 8),
+    ("github_pat_", 8),
+    ("glpat-", 8),
+    ("hf_", 16),
+    ("npm_", 16),
+    ("pypi-", 16),
+    ("AKIA", 12),
+    ("ASIA", 12),
+    ("AIza", 20),
+];
 
 /// The parameters of a challenge in `WWW-Authenticate`, which follow a scheme as credentials do.
 const CHALLENGE_PARAMETERS: [&str; 7] =
@@ -112,12 +145,40 @@ fn headers(headers: &mut [(String, String)]) {
     }
 }
 
-/// The value of a secret header field; the scheme stays.
+/// The value of a secret header field or member; the scheme stays.
 pub(crate) fn credentials(value: &str) -> String {
-    match value.split_once(' ') {
-        Some((scheme, secret)) if !secret.trim().is_empty() => format!("{scheme} {}", digest(secret.trim())),
+    match value.split_at_checked(scheme(value)) {
+        Some((scheme, secret)) if !scheme.is_empty() => format!("{scheme}{}", digest(secret.trim_end())),
         _ => digest(value),
     }
+}
+
+/// The length of a scheme and the blanks after it; 0 if something else comes first, or nothing after it.
+fn scheme(value: &str) -> usize {
+    let Some((word, rest)) = value.split_once(' ') else { return 0 };
+    let rest = rest.trim_start_matches(' ');
+    let known = SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
+    if known && !rest.is_empty() { value.len() - rest.len() } else { 0 }
+}
+
+/// Whether what has this name is a secret: `openai_api_key`, `AWS_SECRET_ACCESS_KEY`, `Set-Cookie`, `clientSecret`.
+fn is_secret(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let known = |list: &[&str]| list.contains(&lower.as_str());
+    if known(&SECRET_NAMES) || known(&SECRET_HEADERS) {
+        return true;
+    }
+    let plain: String = lower.chars().filter(|c| !matches!(c, '_' | '-')).collect();
+    if PUBLIC_ENDS.iter().any(|end| plain.ends_with(end)) {
+        return false;
+    }
+    SECRET_PARTS.iter().any(|part| plain.contains(part))
+        || plain.ends_with("apikey")
+        || ["accesstoken", "refreshtoken", "idtoken", "authtoken", "authorization"].contains(&plain.as_str())
+        || lower
+            .strip_suffix("token")
+            .and_then(|rest| rest.strip_suffix(['_', '-']))
+            .is_some_and(|of| !PUBLIC_TOKENS.iter().any(|public| of.starts_with(public)))
 }
 
 fn arguments(argv: &mut [String]) {
@@ -147,9 +208,8 @@ fn json(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(json),
         Value::Object(members) => {
             for (name, value) in members {
-                let secret = SECRET_HEADERS.iter().chain(&SECRET_NAMES).any(|s| name.eq_ignore_ascii_case(s));
                 match value {
-                    Value::String(text) if secret => {
+                    Value::String(text) if is_secret(name) => {
                         *text = credentials(text);
                     }
                     value => json(value),
@@ -173,29 +233,29 @@ fn digest(secret: &str) -> String {
     word
 }
 
-/// A text without the secrets that can be recognised by what stands before them: `Bearer …`, `access_token=…`,
-/// `"refresh_token": "…"`.
+/// A text without the secrets that can be recognised, by what stands before them (`Bearer …`, `access_token=…`,
+/// `"refresh_token": "…"`, `Cookie: …`, `://user:…@`) or by their form (`ghp_…`).
 pub(crate) fn scrub(text: &str) -> String {
-    let lower = text.to_ascii_lowercase();
     let mut clean = String::with_capacity(text.len());
     let mut done = 0;
     let mut at = 0;
-    while let Some(found) = next_marker(&lower, at) {
-        if let Some((start, end, in_form)) = secret_after(text, &lower, found) {
-            clean.push_str(&text[done..start]);
-            let secret = &text[start..end];
-            clean.push_str(&if in_form && secret.contains(['%', '+']) {
-                // In a form the same token may be written with escapes.
-                let decoded = url::form_urlencoded::parse(secret.as_bytes()).next();
-                digest(&decoded.map_or_else(|| secret.to_owned(), |(value, _)| value.into_owned()))
-            } else {
-                digest(secret)
-            });
-            done = end;
-            at = end;
-        } else {
-            at = found.end;
-        }
+    while let Some(found) = next_marker(text, at) {
+        at = found.end;
+        let Some(secret) = secret_after(text, found) else { continue };
+        clean.push_str(&text[done..secret.start]);
+        let said = &text[secret.start..secret.end];
+        // The same secret may be written with escapes, in a form or in a JSON string.
+        let plain = match secret.written {
+            Written::InForm if said.contains(['%', '+']) => {
+                url::form_urlencoded::parse(said.as_bytes()).next().map(|(value, _)| value.into_owned())
+            }
+            Written::InStrings(depth) if said.contains('\\') => (0..depth)
+                .try_fold(said.to_owned(), |said, _| serde_json::from_str(&format!("\"{said}\"")).ok()),
+            _ => None,
+        };
+        clean.push_str(&digest(plain.as_deref().unwrap_or(said)));
+        done = secret.end;
+        at = secret.end;
     }
     clean.push_str(&text[done..]);
     clean
@@ -203,6 +263,7 @@ pub(crate) fn scrub(text: &str) -> String {
 
 #[derive(Clone, Copy)]
 struct Marker {
+    start: usize,
     end: usize,
     kind: MarkerKind,
 }
@@ -213,41 +274,111 @@ enum MarkerKind {
     Name,
     /// `code` is also a member of every JSON-RPC error, so it counts only in forms and queries.
     FormName,
+    /// A name that stands before a colon, too.
+    Header,
+    /// The marker is a secret itself.
+    Shape,
+    /// The `:` of `://`.
+    Url,
 }
 
-/// The next word that may stand before a secret. `lower` is the text in lower case (of the same length).
-fn next_marker(lower: &str, from: usize) -> Option<Marker> {
-    let bytes = lower.as_bytes();
+/// Where a secret stands.
+struct Secret {
+    start: usize,
+    end: usize,
+    written: Written,
+}
+
+enum Written {
+    Plain,
+    InForm,
+    /// In so many JSON strings, one in the other.
+    InStrings(u32),
+}
+
+const fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// The next word that may stand before a secret, or be one.
+fn next_marker(text: &str, from: usize) -> Option<Marker> {
+    let bytes = text.as_bytes();
     let mut at = from;
     while at < bytes.len() {
-        let begins =
-            at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || matches!(bytes[at - 1], b'_' | b'-'));
-        if begins && bytes[at].is_ascii_alphabetic() {
-            let rest = &bytes[at..];
-            let length =
-                rest.iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count();
-            let word = &rest[..length];
-            let end = at + length;
-            let kind = match word {
-                b"bearer" | b"basic" | b"dpop" => Some(MarkerKind::Scheme),
-                b"code" => Some(MarkerKind::FormName),
-                word if SECRET_NAMES.iter().any(|name| name.as_bytes() == word) => Some(MarkerKind::Name),
-                _ => None,
-            };
-            if let Some(kind) = kind {
-                return Some(Marker { end, kind });
+        if bytes[at] == b':' {
+            let slashes: Vec<u8> = bytes[at + 1..].iter().copied().filter(|b| *b != b'\\').take(2).collect();
+            if slashes == b"//" {
+                return Some(Marker { start: at, end: at + 1, kind: MarkerKind::Url });
             }
-            at = end;
-        } else {
-            at += 1;
         }
+        let begins = at == 0 || !is_letter(bytes[at - 1]);
+        if !(begins && bytes[at].is_ascii_alphabetic()) {
+            at += 1;
+            continue;
+        }
+        let end = at + bytes[at..].iter().take_while(|b| is_letter(**b)).count();
+        // After a backslash the first letter may be part of an escape.
+        let escaped = at > 0 && bytes[at - 1] == b'\\' && matches!(bytes[at], b'n' | b'r' | b't');
+        for start in at..=at + usize::from(escaped) {
+            if let Some((end, kind)) = marker(text, start, end) {
+                return Some(Marker { start, end, kind });
+            }
+        }
+        at = end;
     }
     None
 }
 
-/// The secret after a marker: its range, and whether it stands in a form.
-fn secret_after(text: &str, lower: &str, marker: Marker) -> Option<(usize, usize, bool)> {
-    let bytes = lower.as_bytes();
+fn marker(text: &str, start: usize, end: usize) -> Option<(usize, MarkerKind)> {
+    let word = text.get(start..end)?;
+    if is_redacted(word) {
+        return None;
+    }
+    if let Some(length) = shape(&text[start..]) {
+        return Some((start + length, MarkerKind::Shape));
+    }
+    let lower = word.to_ascii_lowercase();
+    let kind = match lower.as_str() {
+        "bearer" | "basic" | "dpop" => MarkerKind::Scheme,
+        "code" => MarkerKind::FormName,
+        name if SECRET_HEADERS.contains(&name) => MarkerKind::Header,
+        name if is_secret(name) || is_secret(word) => MarkerKind::Name,
+        _ => return None,
+    };
+    Some((end, kind))
+}
+
+/// The length of a token that is known by its form.
+fn shape(text: &str) -> Option<usize> {
+    let length = |text: &str| text.bytes().take_while(|b| is_letter(*b)).count();
+    let whole = length(text);
+    let word = &text[..whole];
+    if word.starts_with("eyJ") {
+        // A JWT: three parts, of which the first two begin as JSON objects do.
+        let second = text[whole..].strip_prefix('.').filter(|rest| rest.starts_with("eyJ"))?;
+        let third = second[length(second)..].strip_prefix('.')?;
+        return Some(text.len() - third.len() + length(third));
+    }
+    let telling = |rest: &str, least: usize| rest.len() >= least && rest.bytes().any(|b| b.is_ascii_digit());
+    let known = SHAPES.iter().any(|(begin, least)| {
+        word.strip_prefix(begin).is_some_and(|rest| match *begin {
+            "AKIA" | "ASIA" => {
+                rest.len() >= *least && rest.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+            }
+            _ => telling(rest, *least),
+        })
+    });
+    // `xoxb-…`, `xoxp-…` and their like.
+    let slack = word
+        .strip_prefix("xox")
+        .and_then(|rest| rest.get(1..)?.strip_prefix('-'))
+        .is_some_and(|rest| telling(rest, 6));
+    (known || slack).then_some(whole)
+}
+
+/// The secret after a marker.
+fn secret_after(text: &str, marker: Marker) -> Option<Secret> {
+    let bytes = text.as_bytes();
     let skip = |mut at: usize, what: &[u8]| {
         while at < bytes.len() && what.contains(&bytes[at]) {
             at += 1;
@@ -258,7 +389,15 @@ fn secret_after(text: &str, lower: &str, marker: Marker) -> Option<(usize, usize
         let end = bytes[start..].iter().position(|b| stop.contains(b)).map_or(bytes.len(), |n| start + n);
         (end > start && text.is_char_boundary(end)).then_some((start, end))
     };
+    let plain = |(start, end)| Secret { start, end, written: Written::Plain };
     match marker.kind {
+        MarkerKind::Shape => Some(plain((marker.start, marker.end))),
+        MarkerKind::Url => {
+            let (start, end) = until(skip(marker.end, b"\\/"), b"/?#\"'\\ \t\r\n<>`")?;
+            let user_info = &text[start..start + text[start..end].rfind('@')?];
+            let colon = user_info.find(':')?;
+            (colon + 1 < user_info.len()).then(|| plain((start + colon + 1, start + user_info.len())))
+        }
         MarkerKind::Scheme => {
             let start = skip(marker.end, b" ");
             let (start, end) = until(start, b" \t\r\n\",'\\()<>")?;
@@ -267,14 +406,25 @@ fn secret_after(text: &str, lower: &str, marker: Marker) -> Option<(usize, usize
             let parameter = word.split_once('=').is_some_and(|(name, _)| {
                 CHALLENGE_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known))
             });
-            // "bearer token" in prose is no secret; credentials are longer than words are.
-            (start > marker.end && !parameter && (end - start >= 16 || is_redacted(word)))
-                .then_some((start, end, false))
+            // "bearer token" in prose is no secret; credentials are longer than words are, or look like none.
+            let odd = word.bytes().any(|b| b.is_ascii_digit())
+                || (word.bytes().skip(1).any(|b| b.is_ascii_uppercase())
+                    && word.bytes().any(|b| b.is_ascii_lowercase()));
+            let is_one = word.len() >= 16 || (word.len() >= 8 && odd) || is_redacted(word);
+            (start > marker.end && !parameter && is_one).then(|| plain((start, end)))
         }
-        MarkerKind::Name | MarkerKind::FormName => {
+        MarkerKind::Name | MarkerKind::FormName | MarkerKind::Header => {
             if bytes.get(marker.end) == Some(&b'=') {
                 let (start, end) = until(marker.end + 1, b"& \t\r\n\"'\\#<>")?;
-                return Some((start, end, true));
+                return Some(Secret { start, end, written: Written::InForm });
+            }
+            if marker.kind == MarkerKind::Header && bytes.get(marker.end) == Some(&b':') {
+                let (start, end) = until(skip(marker.end + 1, b" \t"), b"\r\n\"'\\<>")?;
+                let start = start + scheme(&text[start..end]);
+                let parameter = text[start..end].split_once('=').is_some_and(|(name, _)| {
+                    CHALLENGE_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+                });
+                return (!parameter).then(|| plain((start, end)));
             }
             if marker.kind == MarkerKind::FormName {
                 return None;
@@ -288,14 +438,41 @@ fn secret_after(text: &str, lower: &str, marker: Marker) -> Option<(usize, usize
             if bytes.get(colon) != Some(&b':') {
                 return None;
             }
-            let open = skip(skip(colon + 1, b" \t\r\n"), b"\\");
+            let escapes = skip(colon + 1, b" \t\r\n");
+            let open = skip(escapes, b"\\");
             if bytes.get(open) != Some(&b'"') {
                 return None;
             }
-            let (start, end) = until(open + 1, b"\"\\")?;
-            Some((start, end, false))
+            // One string in the other: 0, 1, 3, 7… backslashes before the quote.
+            let depth = (open - escapes + 1).ilog2();
+            let (start, end) = (open + 1, string_end(bytes, open + 1, depth));
+            let start = start + scheme(&text[start..end]);
+            (end > start).then_some(Secret { start, end, written: Written::InStrings(depth + 1) })
         }
     }
+}
+
+/// Where a JSON string ends that stands in `depth` others: before the quote that ends it, or one of those around it.
+fn string_end(bytes: &[u8], start: usize, depth: u32) -> usize {
+    let mut backslashes = 0_usize;
+    for (at, byte) in bytes.iter().enumerate().skip(start) {
+        match byte {
+            b'\\' => backslashes += 1,
+            b'"' => {
+                let mut left = backslashes;
+                for level in 0..=depth {
+                    if left % 2 == 0 {
+                        let own = 1_usize.checked_shl(level).unwrap_or(usize::MAX) - 1;
+                        return at - own.min(backslashes);
+                    }
+                    left = (left - 1) / 2;
+                }
+                backslashes = 0;
+            }
+            _ => backslashes = 0,
+        }
+    }
+    bytes.len()
 }
 
 #[cfg(test)]
@@ -342,6 +519,66 @@ mod tests {
             }
             assert_eq!(masked, wanted, "{text}");
             assert_eq!(scrub(&clean), clean, "a second time changes nothing");
+        }
+    }
+
+    #[test]
+    fn secrets_are_known_by_the_parts_of_their_names_and_by_their_form() {
+        let names = [
+            "Authorization",
+            "secret",
+            "private_key",
+            "privateKey",
+            "passwd",
+            "X-API-Key",
+            "openai_api_key",
+            "AWS_SECRET_ACCESS_KEY",
+            "db-password",
+            "cookie",
+            "Set-Cookie",
+            "GITHUB_TOKEN",
+        ];
+        let values = ["hunter2", "-----BEGIN KEY-----\nMIIE\\\n\"x\"\n", "correct horse", "ä\\"];
+        for (name, value) in names.iter().flat_map(|n| values.iter().map(move |v| (*n, *v))) {
+            let plain = serde_json::json!({"arguments": {name: value, "other": "stays"}});
+            let wanted = serde_json::json!({"arguments": {name: digest(value), "other": "stays"}});
+            let mut text = plain.to_string();
+            let mut clean = wanted.to_string();
+            for depth in 0..3 {
+                assert_eq!(scrub(&text), clean, "{depth}");
+                assert_eq!(scrub(&clean), clean);
+                text = serde_json::json!({"text": text}).to_string();
+                clean = serde_json::json!({"text": clean}).to_string();
+            }
+            let mut value = plain;
+            json(&mut value);
+            assert_eq!(value, wanted);
+        }
+        let rows = [
+            (r#"{"Authorization":"Bearer abc"}"#, "abc"),
+            ("postgres://me:pass@host/db", "pass"),
+            ("see https:\\/\\/me:pass@host\\/db", "pass"),
+            ("curl -H 'Authorization: Bearer abc' x", "abc"),
+            ("Authorization: Basic dXNlcjpw", "dXNlcjpw"),
+            ("as Basic dXNlcjpwYXNz, it", "dXNlcjpwYXNz"),
+            ("{\"t\":\"GET /\\ncookie: a=b; c=d\\r\\n\"}", "a=b; c=d"),
+            ("the key sk-proj-abc123DEF456 is", "sk-proj-abc123DEF456"),
+            ("ghp_0123456789abcdef", "ghp_0123456789abcdef"),
+            ("xoxb-1234567890-abc", "xoxb-1234567890-abc"),
+            ("(AKIAIOSFODNN7EXAMPLE)", "AKIAIOSFODNN7EXAMPLE"),
+            ("jwt eyJhbGciOiJI.eyJzdWIiOi.c2ln-_x.", "eyJhbGciOiJI.eyJzdWIiOi.c2ln-_x"),
+        ];
+        for (text, secret) in rows {
+            assert_eq!(scrub(text), text.replacen(secret, &digest(secret), 1), "{text}");
+        }
+        for kept in [
+            r#"{"client_secret_expires_at":"0","token_endpoint":"http://x/t","token_type":"Bearer"}"#,
+            r#"{"token_endpoint_auth_method":"client_secret_basic","grant_types":["client_credentials"]}"#,
+            r#"{"credential_endpoint":"http://x/c","progress_token":"a","nextCursor":"b"}"#,
+            r#"{"properties":{"password":{"type":"string"}},"required":["password"]}"#,
+            "http://127.0.0.1:80/a@b ssh://git@host/x sk-learn-is-a-library bearer resources",
+        ] {
+            assert_eq!(scrub(kept), kept);
         }
     }
 

@@ -4,7 +4,7 @@ use super::walk::Reaction;
 use serde_json::{Map, Value, json};
 use sparring_mock_servers::model::{Model, Reply};
 use sparring_mock_servers::script::{
-    Action, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Slot, Trigger,
+    Action, AnyOf, ErrorAnswer, JsonText, Like, Nth, Rule, ServerScript, Slot, Trigger,
 };
 use sparring_wire::Revision;
 
@@ -12,6 +12,7 @@ use sparring_wire::Revision;
 struct Group<'r> {
     on: &'r Trigger,
     incarnation: Option<u32>,
+    unknown: Option<&'r str>,
     key: &'r Value,
     /// Position of each among the events that fit, from 1, and what was done.
     turns: Vec<(u32, Vec<Action>)>,
@@ -25,6 +26,7 @@ pub(super) fn of(reactions: &[Reaction], script: &ServerScript, revision: Revisi
         let fits = |other: &&Reaction| {
             other.on == reaction.on
                 && other.incarnation == reaction.incarnation
+                && other.unknown == reaction.unknown
                 && contains(&other.params, &reaction.key)
         };
         let before = reactions.iter().take(at).filter(fits).count();
@@ -33,6 +35,7 @@ pub(super) fn of(reactions: &[Reaction], script: &ServerScript, revision: Revisi
         let same = |group: &&mut Group<'_>| {
             *group.on == reaction.on
                 && group.incarnation == reaction.incarnation
+                && group.unknown == reaction.unknown.as_deref()
                 && *group.key == reaction.key
         };
         match groups.iter_mut().find(same) {
@@ -40,6 +43,7 @@ pub(super) fn of(reactions: &[Reaction], script: &ServerScript, revision: Revisi
             None => groups.push(Group {
                 on: &reaction.on,
                 incarnation: reaction.incarnation,
+                unknown: reaction.unknown.as_deref(),
                 key: &reaction.key,
                 turns: vec![(nth, actions)],
             }),
@@ -55,6 +59,7 @@ pub(super) fn of(reactions: &[Reaction], script: &ServerScript, revision: Revisi
             !rules.is_empty()
                 && other.on == group.on
                 && other.incarnation == group.incarnation
+                && other.unknown == group.unknown
                 && contains(group.key, other.key)
         });
         out.push(rules(group, several, caught));
@@ -68,6 +73,7 @@ fn rules(group: &Group<'_>, several_processes: bool, needed: bool) -> Vec<Rule> 
         on: group.on.clone().into(),
         nth: nth.map(|nth| Nth::These(vec![nth])),
         incarnation: group.incarnation.filter(|_| several_processes).map(|n| Nth::These(vec![n])),
+        method: AnyOf(group.unknown.map(str::to_owned).into_iter().collect()),
         params: Some(Like(group.key.clone())).filter(|key| size(&key.0) > 1),
         actions: actions.to_vec(),
         ..Rule::default()

@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::{Value, json};
 use sparring_mock_servers::core::{Effect, Input, ServerCore};
-use sparring_mock_servers::script::{Action, Trigger};
+use sparring_mock_servers::script::{Action, RawPart, Trigger};
 use sparring_wire::framing::Line;
 use sparring_wire::jsonrpc::{self, Envelope};
 use sparring_wire::transcript::{Direction, LineSeen, Process, What};
@@ -175,6 +175,69 @@ fn what_the_server_sent_by_itself_comes_where_it_came() {
     }
     let held = made.script.rules.iter().flat_map(|rule| &rule.actions);
     assert!(held.clone().any(|action| matches!(action, Action::HoldUntil(_))), "{}", made.yaml().unwrap());
+}
+
+#[test]
+fn methods_that_no_revision_has_are_answered_when_they_are_asked() {
+    let script: ServerScript = serde_json::from_value(json!({
+        "tools": ["echo"],
+        "rules": [
+            {"on": "unknown", "method": "foo/baz", "do": [{"respond": "{\"x\":1}"}]},
+            {"on": "unknown", "method": "foo/qux", "do": [{"error": {"code": -32601, "message": "own words"}}]},
+        ],
+    }))
+    .unwrap();
+    let mut client = conversation(&ServerScript::default());
+    for (id, method) in (100..).zip(["foo/bar", "foo/baz", "foo/qux", "foo/bar", "foo/baz"]) {
+        client.push(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"a": 1}}));
+    }
+    client.push(json!({"jsonrpc": "2.0", "method": "foo/told"}));
+    let before = run(&script, &client);
+    let made = of(&transcript(&before), None).unwrap();
+    assert!(!made.script.rules.iter().flat_map(|r| &r.actions).any(|a| matches!(a, Action::Stdout(_))));
+    let read = sparring_scenarios::load::parse_script("made.yaml", &made.yaml().unwrap()).unwrap();
+    assert_eq!(read, made.script);
+    assert_eq!(difference(&made, &before, &run(&read, &client)), None);
+    // With ids of its own, and in another order.
+    let mut other = client[..2].to_vec();
+    other.push(json!({"jsonrpc": "2.0", "id": "z", "method": "foo/qux", "params": {"a": 1}}));
+    let said = run(&read, &other).pop().unwrap().1;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["id"], &said["error"]["message"]), (&json!("z"), &json!("own words")));
+}
+
+#[test]
+fn a_body_that_was_cut_is_cut_at_the_same_byte() {
+    let event = |n: u64, what: Value| {
+        let event = json!({"n": n, "at_us": n, "server": "s", "what": what});
+        serde_json::from_value::<Event>(event).unwrap()
+    };
+    let call =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x"}}).to_string();
+    for (framing, body) in
+        [("content-length: 75", "{\"jsonrpc\""), ("transfer-encoding: chunked", "a\r\n{\"jsonrpc\"")]
+    {
+        let framed = framing.split_once(": ").unwrap();
+        let events = [
+            event(
+                1,
+                json!({"kind": "http-request", "exchange": 1, "connection": 1, "method": "POST", "target": "/mcp", "headers": [], "body": call, "role": "mcp"}),
+            ),
+            event(
+                2,
+                json!({"kind": "http-response", "exchange": 1, "status": 200, "headers": [["content-type", "application/json"], framed], "body": "{\"jsonrpc\""}),
+            ),
+            event(3, json!({"kind": "stream-ended", "exchange": 1, "by": "server"})),
+        ];
+        let made = of(&events, None).unwrap();
+        let text =
+            format!("HTTP/1.1 200 Recorded\r\ncontent-type: application/json\r\n{framing}\r\n\r\n{body}");
+        let wanted = vec![Action::RawResponse(vec![RawPart::Text(text), RawPart::Close])];
+        let done: Vec<_> = made.script.rules.iter().map(|rule| rule.actions.clone()).collect();
+        assert_eq!((done, made.left_out.as_slice()), (vec![wanted], &[][..]), "{framing}");
+        let read = sparring_scenarios::load::parse_script("made.yaml", &made.yaml().unwrap());
+        assert_eq!(read.unwrap(), made.script);
+    }
 }
 
 #[test]

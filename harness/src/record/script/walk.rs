@@ -5,11 +5,11 @@ use super::without_meta;
 use crate::judge::view::{Message, View, header, is_endpoint, media_type, path};
 use serde_json::{Value, json};
 use sparring_mock_servers::script::{
-    Action, AnswerStyle, CutStream, ErrorAnswer, JsonText, OwnMessage, RawBody, ServerScript, StatusAnswer,
-    Trigger, Until,
+    Action, AnswerStyle, CutStream, ErrorAnswer, JsonText, OwnMessage, RawBody, RawPart, ServerScript,
+    StatusAnswer, Trigger, Until,
 };
 use sparring_wire::jsonrpc::Envelope;
-use sparring_wire::transcript::{HttpResponse, LineSeen, What};
+use sparring_wire::transcript::{HttpResponse, LineSeen, Party, What};
 use std::collections::{BTreeMap, HashMap};
 
 /// An event that rules react to, and what the server did then.
@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Reaction {
     pub(super) on: Trigger,
     pub(super) incarnation: Option<u32>,
+    /// The method, if it is in no revision and the trigger does not name it.
+    pub(super) unknown: Option<String>,
     /// The params by which rules tell it apart; an empty object where they don't.
     pub(super) key: Value,
     /// The whole params, against which rules are matched.
@@ -36,6 +38,7 @@ impl Reaction {
         Self {
             on,
             incarnation,
+            unknown: None,
             key: json!({}),
             params: json!({}),
             actions: Vec::new(),
@@ -50,6 +53,7 @@ impl Reaction {
     pub(super) fn method(&self) -> Option<&str> {
         match &self.on {
             Trigger::Method(method) if self.request => Some(method),
+            Trigger::Unknown if self.request => self.unknown.as_deref(),
             _ => None,
         }
     }
@@ -115,6 +119,7 @@ pub(super) fn walk(view: &View<'_>, left_out: &mut Vec<String>) -> Vec<Reaction>
             What::Line(line) if view.messages_of(index).is_empty() => {
                 walk.no_message(event.incarnation, line);
             }
+            What::HttpResponse(response) if walk.cut(response, left_out) => continue,
             What::HttpResponse(response) => walk.response(index, response, left_out),
             What::StreamEvent(sent) if sent.event.as_deref() == Some("endpoint") => {
                 left_out.push("the transport HTTP+SSE of 2024-11-05".to_owned());
@@ -164,13 +169,15 @@ impl Walk<'_> {
             (Envelope::Request { .. } | Envelope::Notification { .. }, Some(method)) => {
                 match method.parse::<Trigger>() {
                     Ok(on @ Trigger::Method(_)) => on,
-                    // What clients never send no rule can react to.
-                    _ => return,
+                    // In a rule it would stand for any text.
+                    _ if method.contains('*') => return,
+                    _ => Trigger::Unknown,
                 }
             }
             _ => return,
         };
         let mut reaction = Reaction::new(on, place);
+        reaction.unknown = message.method().filter(|_| reaction.on == Trigger::Unknown).map(str::to_owned);
         reaction.params = message.params().cloned().unwrap_or_else(|| json!({}));
         reaction.request = message.is_request() && message.id().is_some();
         if reaction.request && message.method() != Some("initialize") {
@@ -286,6 +293,34 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether a response to a message broke off in a body that is no stream; it is played to the byte where it did.
+    fn cut(&mut self, response: &HttpResponse, left_out: &mut Vec<String>) -> bool {
+        let ended = self.view.exchange(response.exchange).and_then(|e| self.view.what(e.ended?));
+        let (Some(body), Some(What::StreamEnded { by, .. })) = (&response.body, ended) else { return false };
+        let Some(at) = self.of_exchange.get(&response.exchange).copied() else { return false };
+        let length = header(&response.headers, "content-length").and_then(|n| n.trim().parse::<usize>().ok());
+        // Redaction may have made it longer.
+        let fits = length.is_none_or(|length| body.len() < length);
+        if *by != Party::Server || !fits || self.reactions[at].answered {
+            left_out.push("that an answer broke off in its body".to_owned());
+            return false;
+        }
+        let mut text = format!("HTTP/1.1 {} {}\r\n", response.status, "Recorded");
+        // The session is named by the player, not by what was recorded.
+        for (name, value) in response.headers.iter().filter(|(name, _)| name != "mcp-session-id") {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += "\r\n";
+        if length.is_none() && !body.is_empty() {
+            text += &format!("{:x}\r\n", body.len());
+        }
+        text += body;
+        let reaction = &mut self.reactions[at];
+        reaction.answered = true;
+        reaction.actions.push(Action::RawResponse(vec![RawPart::Text(text), RawPart::Close]));
+        true
+    }
+
     /// A refusal: whatever is not an answer in JSON-RPC.
     fn response(&mut self, index: usize, response: &HttpResponse, left_out: &mut Vec<String>) {
         let Some(request) = self.view.http_request(response.exchange) else { return };
@@ -334,10 +369,11 @@ impl Walk<'_> {
             return;
         }
         let begun = self.view.http_response(exchange).is_some();
-        let by_server =
-            self.view.exchange(exchange).and_then(|e| self.view.what(e.ended?)).is_some_and(|what| {
-                matches!(what, What::StreamEnded { by: sparring_wire::transcript::Party::Server, .. })
-            });
+        let by_server = self
+            .view
+            .exchange(exchange)
+            .and_then(|e| self.view.what(e.ended?))
+            .is_some_and(|what| matches!(what, What::StreamEnded { by: Party::Server, .. }));
         if by_server {
             reaction.answered = true;
             let cut = Action::CutStream(CutStream::default());
