@@ -540,6 +540,17 @@ fn what_is_asked_wrongly_is_told_with_its_place_and_help() {
         let (got, answer) = mock.post(path, body);
         let error = &answer["error"];
         assert_eq!((got, error["code"].as_str()), (status, Some(code)), "{path} {body}: {answer}");
+        ("/actions", "[{repeat: {times: 100000000, do: [{count: x}]}}]", 400, "value", "100000 actions"),
+        ("/actions", "[{pad_to: 67108865}]", 400, "value", "67108865 is not from 0 to 67108864"),
+        ("/actions", "[{split_at: [3, 2]}]", 400, "value", "2 does not follow 3"),
+        ("/actions", "[{respond: '\"{{nothing}}\"'}]", 400, "placeholder", "is no placeholder"),
+        (
+            "/wait",
+            "{pattern: {request: x, params: '{\"a\": {\"$anny\": true}}'}}",
+            400,
+            "json-pattern",
+            "`$any`",
+        ),
         assert!(error.to_string().contains(words), "{path} {body}: {answer}");
     }
     let (_, answer) = mock.post("/actions", "- announce: tools\n- notify: { methd: x }\n");
