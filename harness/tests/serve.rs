@@ -40,7 +40,14 @@ struct Mock {
 impl Mock {
     /// HTTP or broker: the ready line is on stdout.
     fn start(words: &[&str]) -> Self {
-        let mut child = sparring().args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = sparring();
+        command.args(words);
+        Self::spawn(command)
+    }
+
+    /// The same, of this command.
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let ready = read_json(&mut stdout);
@@ -533,6 +540,17 @@ fn what_is_asked_wrongly_is_told_with_its_place_and_help() {
         ("/wait", "{pattern: {request: x}, count: 0}", 400, "value", "count"),
         ("/wait", "{pattern: {request: x}, timeout_ms: 600001}", 400, "value", "600000"),
         ("/wait", "{pattern: {request: x}, timeout: 1}", 400, "unknown-key", "timeout_ms"),
+        ("/actions", "[{repeat: {times: 100000000, do: [{count: x}]}}]", 400, "value", "100000 actions"),
+        ("/actions", "[{pad_to: 67108865}]", 400, "value", "67108865 is not from 0 to 67108864"),
+        ("/actions", "[{split_at: [3, 2]}]", 400, "value", "2 does not follow 3"),
+        ("/actions", "[{respond: '\"{{nothing}}\"'}]", 400, "placeholder", "is no placeholder"),
+        (
+            "/wait",
+            "{pattern: {request: x, params: '{\"a\": {\"$anny\": true}}'}}",
+            400,
+            "json-pattern",
+            "`$any`",
+        ),
         ("/wait", "{}", 400, "missing-key", "pattern"),
         ("/state", "", 405, "method-not-allowed", ""),
         ("/reset", "", 404, "unknown-path", "/v1/stop"),
@@ -622,20 +640,78 @@ fn a_bad_script_is_told_like_a_compiler_does() {
 }
 
 #[test]
+fn what_lint_calls_an_error_is_refused_and_a_warning_is_not() {
+    let files = Files::new();
+    let wrong =
+        files.write("nth.yaml", "tools: [echo]\nrules:\n  - on: tools/call\n    nth: 0\n    do: [ drop ]\n");
+    let (status, _, stderr) = refused(&["http", "--script", &wrong]);
+    assert_eq!(status, i32::from(exit_code::USAGE), "{stderr}");
+    assert!(stderr.contains(&format!("{wrong}:4:10")) && stderr.contains("counts from 1"), "{stderr}");
+    let warned = "rules:\n  - { on: tools/call, params: '{\"name\": \"ecko\"}', do: [ drop ] }\n";
+    let mut mock = Mock::start(&["http", "--script", &files.write("warned.yaml", warned)]);
+    mock.post("/stop", "");
+    assert_eq!(mock.code(), 0);
+}
+
+#[test]
+fn a_server_is_not_named_beside_a_script() {
+    for rest in [&["--script", "builtin:everything"][..], &[]] {
+        let (status, _, stderr) = refused(&[&["http", "--server", "foo"], rest].concat());
+        assert_eq!(status, i32::from(exit_code::USAGE), "{stderr}");
+        assert!(stderr.contains("--scenario") || stderr.contains("cannot be used with"), "{stderr}");
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_not_replaced() {
+    let files = Files::new();
+    let target = files.write("target", "precious");
+    let link = Path::new(&target).with_file_name("link");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for flag in ["--ready-file", "--transcript"] {
+        for transport in [&["http"][..], &["stdio"], &["stdio", "--broker"]] {
+            let (status, _, stderr) = refused(&[transport, &[flag, link.to_str().unwrap()]].concat());
+            assert_eq!(status, i32::from(exit_code::REPORT), "{stderr}");
+            assert!(stderr.contains(flag) && stderr.contains("a symbolic link"), "{stderr}");
+        }
+        let folder = link.parent().unwrap().to_str().unwrap();
+        let (status, _, stderr) = refused(&["http", flag, folder]);
+        assert_eq!(status, i32::from(exit_code::REPORT), "{stderr}");
+    }
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+}
+
+#[test]
+fn a_line_that_is_too_long_is_told_on_stderr() {
+    let mut command = sparring();
+    command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writing = std::thread::spawn(move || drop(stdin.write_all(&vec![b'x'; (16 << 20) + 1])));
+    let out = child.wait_with_output().unwrap();
+    writing.join().unwrap();
+    let stderr = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(70), "{stderr}");
+    assert!(stderr.contains("16777216"), "{stderr}");
+}
+
+#[test]
 fn a_transcript_that_can_not_be_written_ends_with_8() {
     for transport in ["http", "stdio"] {
         let (status, _, stderr) = refused(&[transport, "--transcript", "/nowhere/t.jsonl"]);
         assert_eq!(status, i32::from(exit_code::REPORT), "{stderr}");
         assert!(stderr.contains("--transcript: can't write /nowhere/t.jsonl"), "{stderr}");
     }
-    // A disk that is full later is told at the end.
-    #[cfg(target_os = "linux")]
-    {
-        let mut mock = Mock::start(&["http", "--transcript", "/dev/full"]);
-        open(&mock);
-        mock.post("/stop", "");
-        assert_eq!(mock.code(), i32::from(exit_code::REPORT));
-    }
+    // A disk that is full later is told at the end; here no file may have a single byte.
+    let files = Files::new();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_sparring")]);
+    command.args(["serve", "http", "--transcript", &files.write("t.jsonl", "")]);
+    let mut mock = Mock::spawn(command);
+    open(&mock);
+    mock.post("/stop", "");
+    assert_eq!(mock.code(), i32::from(exit_code::REPORT));
 }
 
 #[test]

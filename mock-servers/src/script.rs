@@ -8,6 +8,7 @@ mod auth;
 mod condition;
 mod http;
 mod json;
+mod limit;
 mod message;
 mod model;
 mod process;
@@ -46,7 +47,9 @@ pub struct ServerScript {
     pub description: Option<String>,
     /// Tools: names from the library of models (see `library`), or definitions of their own.
     pub tools: Vec<ToolScript>,
-    /// This many further tools `tool-000`, `tool-001`…, each answering with its own name.
+    /// This many further tools `tool-000`, `tool-001`…, each answering with its own name; at most 100,000.
+    #[serde(deserialize_with = "limit::within::<0, 100_000, _, _>")]
+    #[schemars(range(min = 0, max = 100_000))]
     pub many_tools: Option<u32>,
     /// Resources.
     pub resources: Vec<ResourceScript>,
@@ -74,7 +77,9 @@ pub struct ServerScript {
     /// The kinds of notification that `subscriptions/listen` is granted (2026-07-28; ignored before); all that the
     /// capabilities promise by default.
     pub grants: Option<Vec<SubscriptionKind>>,
-    /// Items per page of each list; everything in one page by default.
+    /// Items per page of each list, from 1 to 1,000,000; everything in one page by default.
+    #[serde(deserialize_with = "limit::within::<1, 1_000_000, _, _>")]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub page_size: Option<u32>,
     /// What cursors look like.
     pub cursors: CursorStyle,

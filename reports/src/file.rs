@@ -94,6 +94,27 @@ pub fn write(what: &'static str, path: &Path, content: &[u8]) -> Result<(), Writ
     written.map_err(|source| WriteError { what, path: path.to_owned(), source })
 }
 
+/// Refuses a path at which something is that is no regular file: a folder, a device, a pipe, a link. For files that hold
+/// secrets or take the place of what is there, and so must not follow a link or replace a device.
+///
+/// # Errors
+/// Something else is there, or the system doesn't say what.
+pub fn regular_or_absent(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Ok(found) => {
+            let what = match found.file_type() {
+                kind if kind.is_symlink() => "a symbolic link",
+                kind if kind.is_dir() => "a folder",
+                _ => "a device, pipe or socket",
+            };
+            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}; name a regular file")))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Finds out whether [`write()`] would get as far as its first byte, so that a long run need not end in this error. The
 /// path itself stays as it is; a named pipe is taken on trust, since opening it would wait for its reader.
 ///
@@ -177,6 +198,23 @@ mod tests {
         File::create(&plain).unwrap();
         assert_eq!(ours, fs::metadata(&plain).unwrap().permissions().mode());
         write("JSON report", Path::new("/dev/null"), b"gone").unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_regular_files_are_regular() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link, dangling) =
+            (folder.path().join("real"), folder.path().join("link"), folder.path().join("dangling"));
+        regular_or_absent(&real).unwrap();
+        fs::write(&real, "").unwrap();
+        regular_or_absent(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        symlink(folder.path().join("nothing"), &dangling).unwrap();
+        for wrong in [link.as_path(), &dangling, folder.path(), Path::new("/dev/null")] {
+            assert!(regular_or_absent(wrong).is_err(), "{}", wrong.display());
+        }
     }
 
     #[cfg(unix)]

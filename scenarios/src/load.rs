@@ -236,6 +236,17 @@ pub fn script(path: &FilePath) -> Result<ServerScript, Diagnostic> {
     parse_script(&path.display().to_string(), &read_text(path)?)
 }
 
+/// The same, with what [`lint_scripts`](crate::lint::lint_scripts) needs.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn script_file(path: &FilePath) -> Result<LoadedScript, Diagnostic> {
+    let (file, text) = (path.display().to_string(), read_text(path)?);
+    let tree = yaml::read(&file, &text)?;
+    let script: ServerScript = typed(&file, &text, &tree, Top::Script)?;
+    Ok(LoadedScript { script: Arc::new(script), file, text: Cow::Owned(text), tree })
+}
+
 /// Reads a server's script from its text; `file` is what messages call it.
 ///
 /// # Errors

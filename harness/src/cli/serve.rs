@@ -22,7 +22,8 @@ The ready line says where the server is, and where its control API is:
   curl -H \"Authorization: Bearer $TOKEN\" $CONTROL/actions -d '[ { announce: tools } ]'
 
 Exit codes: 0 it was stopped; 2 the command line or the script is wrong, or a port is in use;
-  4 the system refused something; 8 the transcript or the ready line can't be written.";
+  4 the system refused something; 8 the transcript or the ready line can't be written;
+  70 (stdio) a line on stdin is longer than 16 MiB.";
 
 /// The transports of `serve`.
 #[derive(Debug, Subcommand)]
@@ -46,7 +47,7 @@ pub struct Common {
     #[arg(long, value_name = "ID|FILE")]
     pub scenario: Option<String>,
     /// Which server of the scenario, if it has several.
-    #[arg(long, value_name = "NAME", requires = "scenario")]
+    #[arg(long, value_name = "NAME", requires = "scenario", conflicts_with = "script")]
     pub server: Option<String>,
     /// The revision that the server speaks, such as 2025-11-25.
     #[arg(long, value_name = "DATE")]

@@ -13,6 +13,9 @@ const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 /// What the names of case folders start with; the harness's process id follows, and then what tells them apart.
 const PREFIX: &str = "case-";
 
+/// The same for the folders of brokers, which may live for days.
+const SERVE_PREFIX: &str = "serve-";
+
 /// Where all case folders of this user are: below the system's temporary folder, readable by the user alone.
 ///
 /// # Errors
@@ -51,22 +54,22 @@ fn make_root(root: &Path, user: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the case folders that a harness left when it was killed: those whose harness is gone, and those more than a
-/// day old, since its process id may be another's by now.
+/// Removes the folders that a harness left when it was killed: those whose harness is gone, and of those of cases the ones
+/// more than a day old, since its process id may be another's by now.
 ///
 /// # Errors
 /// The root can't be read. A folder that can't be removed is none.
 pub fn remove_stale(root: &Path) -> io::Result<u32> {
     let mut removed = 0;
     for entry in std::fs::read_dir(root)?.flatten() {
-        let ours = is_case(Some(&entry.file_name()));
-        let stale = entry
-            .metadata()
-            .and_then(|found| found.modified())
-            .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age > STALE))
-            // Where processes can't be looked at, none may be called gone.
-            || cfg!(unix) && harness_of(&entry.file_name()).is_some_and(|pid| !platform::is_alive(pid));
-        if ours && stale && remove(&entry.path()).is_ok() {
+        let old = || {
+            let changed = entry.metadata().and_then(|found| found.modified());
+            changed.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > STALE))
+        };
+        let name = entry.file_name();
+        // Where processes can't be looked at, none may be called gone.
+        let orphaned = cfg!(unix) && owner_of(&name).is_some_and(|pid| !platform::is_alive(pid));
+        if (orphaned || is_case(Some(&name)) && old()) && remove(&entry.path()).is_ok() {
             removed += 1;
         }
     }
@@ -85,9 +88,22 @@ fn is_case(name: Option<&OsStr>) -> bool {
     name.and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX))
 }
 
-/// The process id of the harness that made the case folder of this name.
-fn harness_of(name: &OsStr) -> Option<u32> {
-    name.to_str()?.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
+/// The process id of the harness that made the folder of this name, if it is one of ours.
+fn owner_of(name: &OsStr) -> Option<u32> {
+    let name = name.to_str()?;
+    let rest = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(SERVE_PREFIX))?;
+    rest.split_once('-')?.0.parse().ok()
+}
+
+/// The folder of a broker, below `root`. Removed when dropped, or, if the broker is killed, by the next one or the next
+/// run.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn serve_folder(root: &Path) -> io::Result<tempfile::TempDir> {
+    // A folder that can't be removed is no reason not to serve.
+    let _ = remove_stale(root);
+    tempfile::Builder::new().prefix(&format!("{SERVE_PREFIX}{}-", std::process::id())).tempdir_in(root)
 }
 
 /// The folder of one case. Removed with everything in it when dropped, or by [`CaseDirectory::remove`], which tells
@@ -361,6 +377,13 @@ mod tests {
         }
         assert_eq!(remove_stale(root.path()).unwrap(), 1);
         assert!(!root.path().join("case-old").exists());
+        // A broker may be as old as it likes.
+        let broker = serve_folder(root.path()).unwrap();
+        std::fs::File::open(broker.path()).unwrap().set_modified(day_before_yesterday).unwrap();
+        let killed = root.path().join(format!("serve-{}-x", u32::MAX));
+        std::fs::create_dir(&killed).unwrap();
+        let next = serve_folder(root.path()).unwrap();
+        assert!(broker.path().exists() && next.path().exists() && killed.exists() != cfg!(unix));
         assert!(root.path().join("case-new").exists() && root.path().join("other-old").exists());
     }
 }

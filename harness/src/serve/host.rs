@@ -6,6 +6,7 @@ use super::log::Log;
 use super::served::{Mock, Served};
 use super::{ServeError, Settings};
 use crate::run::Stop;
+use crate::run::directory::{serve_folder, temporary_root};
 use sparring_mock_servers::http::{HttpMock, HttpSpec, Numbers};
 use sparring_mock_servers::sink::Sink;
 use sparring_mock_servers::stdio::{StdioMock, StdioSpec};
@@ -53,7 +54,7 @@ pub async fn http(settings: &Settings, transport: Transport, port: u16) -> Resul
 pub async fn broker(settings: &Settings) -> Result<(), ServeError> {
     let log = settings.open_log()?;
     let system = |e: io::Error| ServeError::System(format!("can't make the server ready: {e}"));
-    let folder = tempfile::Builder::new().prefix("sparring-serve-").tempdir().map_err(system)?;
+    let folder = temporary_root().and_then(|root| serve_folder(&root)).map_err(system)?;
     let mock = StdioMock::prepare(StdioSpec {
         name: settings.source.name.clone(),
         script: settings.source.script.clone(),

@@ -3,6 +3,7 @@
 use crate::judge::redact;
 use crate::run::recorder::{end, text_of, write_transcript};
 use sparring_mock_servers::sink::{Sink, monotonic_us};
+use sparring_reports::file::regular_or_absent;
 use sparring_wire::transcript::{Event, What};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
@@ -190,6 +191,8 @@ enum Job {
 
 impl TranscriptFile {
     fn create(path: &Path, show_secrets: bool) -> io::Result<Self> {
+        // At the end it may be replaced as a whole.
+        regular_or_absent(path)?;
         let file = std::fs::File::create(path)?;
         let (queue, jobs) = channel();
         let failed = Arc::new(Mutex::new(None));

@@ -15,6 +15,7 @@ pub mod ready;
 mod served;
 pub mod source;
 
+use sparring_reports::file;
 use sparring_wire::Revision;
 use std::path::PathBuf;
 
@@ -54,7 +55,13 @@ pub enum ServeError {
 }
 
 impl Settings {
+    /// Makes the transcript; finds out early whether the ready line may be written where it is wanted.
     fn open_log(&self) -> Result<std::sync::Arc<log::Log>, ServeError> {
+        if let Some(path) = &self.ready_file {
+            file::regular_or_absent(path).map_err(|e| {
+                ServeError::Unwritten(format!("--ready-file: can't write {}: {e}", path.display()))
+            })?;
+        }
         log::Log::new(&self.source.name, self.transcript.as_deref(), self.show_secrets).map_err(|e| {
             let path = self.transcript.as_deref().unwrap_or_else(|| std::path::Path::new(""));
             ServeError::Unwritten(format!("--transcript: can't write {}: {e}", path.display()))

@@ -1,6 +1,7 @@
 //! The line that says that a mock is ready.
 
 use serde::Serialize;
+use sparring_reports::file;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -64,12 +65,13 @@ impl Ready {
     /// else may read it.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; or something is there that is no regular file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
+        file::regular_or_absent(path)?;
         let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        let mut file = tempfile::Builder::new().prefix(".ready-").tempfile_in(folder)?;
-        file.write_all(self.line()?.as_bytes())?;
-        file.persist(path).map_err(|failed| failed.error)?;
+        let mut written = tempfile::Builder::new().prefix(".ready-").tempfile_in(folder)?;
+        written.write_all(self.line()?.as_bytes())?;
+        written.persist(path).map_err(|failed| failed.error)?;
         Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! Which script is served.
 
 use sparring_mock_servers::script::ServerScript;
-use sparring_scenarios::code::Code;
+use sparring_scenarios::code::{Code, Severity};
 use sparring_scenarios::diagnostic::{Diagnostic, nearest};
+use sparring_scenarios::lint;
 use sparring_scenarios::load;
 use sparring_scenarios::scenario::Scenario;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The scripts that the program carries, by the name after `builtin:`.
 pub const BUILTIN: [(&str, &str); 1] = [("everything", include_str!("builtin/everything.yaml"))];
@@ -40,7 +42,7 @@ impl From<Diagnostic> for SourceError {
 /// Reads a script file, or takes `builtin:NAME`.
 ///
 /// # Errors
-/// The file can't be read, or there is no such script.
+/// The file can't be read, there is no such script, or the lint finds an error in it.
 pub fn script(name: &str) -> Result<Source, SourceError> {
     let script = match name.strip_prefix("builtin:") {
         Some(builtin) => {
@@ -53,7 +55,18 @@ pub fn script(name: &str) -> Result<Source, SourceError> {
             };
             load::parse_script(name, text)?
         }
-        None => load::script(Path::new(name)).map_err(|wrong| hint_at_scenario(wrong, name))?,
+        None => {
+            let loaded = load::script_file(Path::new(name)).map_err(|wrong| hint_at_scenario(wrong, name))?;
+            let loaded = [loaded];
+            // Warnings are for `sparring lint`: the script may be meant so.
+            let mut wrong = lint::lint_scripts(&loaded);
+            wrong.retain(|wrong| wrong.severity == Severity::Error);
+            if !wrong.is_empty() {
+                return Err(SourceError::Diagnostics(wrong));
+            }
+            let [loaded] = loaded;
+            Arc::unwrap_or_clone(loaded.script)
+        }
     };
     Ok(Source { name: NAME.to_owned(), script })
 }

@@ -114,15 +114,19 @@ pub enum Action {
     RepeatStdout(RepeatedLine),
     /// Write this text to stderr, as it is and without a newline of its own, blocking as a real server would.
     Stderr(String),
-    /// Write this many bytes of text lines to stderr, blocking as a real server would.
-    StderrBytes(u64),
+    /// Write this many bytes of text lines to stderr, at most 64 MiB, blocking as a real server would.
+    StderrBytes(
+        #[serde(deserialize_with = "super::limit::within::<0, 67_108_864, _, _>")]
+        #[schemars(range(max = 67_108_864))]
+        u64,
+    ),
 
     // ---- stdio: how the next message is written ----
     /// Write the next message in pieces of this many bytes, flushed one by one.
     SplitEvery(u32),
     /// Write the next message in pieces that end after these bytes, counted from its start and ascending, flushed one
     /// by one.
-    SplitAt(Vec<u32>),
+    SplitAt(#[serde(deserialize_with = "super::limit::ascending")] Vec<u32>),
     /// Write the next message in pieces that end inside each character of more than one byte, flushed one by one.
     SplitCharacters,
     /// Write only this many bytes of the next message (at most all but its end of line). What comes after waits for
@@ -138,14 +142,22 @@ pub enum Action {
     CrOnly,
     /// Write the next message without an end of line: what is written next continues its line.
     NoNewline,
-    /// Write this many blank lines before the next message.
-    BlankLines(u32),
+    /// Write this many blank lines, at most 1,000,000, before the next message.
+    BlankLines(
+        #[serde(deserialize_with = "super::limit::within::<0, 1_000_000, _, _>")]
+        #[schemars(range(max = 1_000_000))]
+        u32,
+    ),
     /// Write the next message over several lines, indented.
     Pretty,
     /// Write the next message with all characters beyond ASCII as `\u` escapes. It stays valid.
     AsciiOnly,
     /// Fill the line of the next message with spaces behind it, up to this many bytes, at most 64 MiB. It stays valid.
-    PadTo(u64),
+    PadTo(
+        #[serde(deserialize_with = "super::limit::within::<0, 67_108_864, _, _>")]
+        #[schemars(range(max = 67_108_864))]
+        u64,
+    ),
     /// Put a byte order mark before the next message.
     ByteOrderMark,
     /// Put a byte that is not UTF-8 into the next message.

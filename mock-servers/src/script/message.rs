@@ -93,7 +93,7 @@ pub struct Held {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Repeat {
-    /// How often. All rounds of a rule's action together may come to 100 000 actions.
+    /// How often. All rounds of all actions of a rule together may come to 100,000 actions.
     pub times: u32,
     /// What to do in each round. `{{round}}` stands for its number.
     #[serde(rename = "do", deserialize_with = "super::rule::checked")]
@@ -175,7 +175,9 @@ pub struct ChangeServer {
     pub instructions: Option<String>,
     /// Another protocol version, for later handshakes.
     pub version: Option<String>,
-    /// Another number of items per page.
+    /// Another number of items per page, from 1 to 1,000,000.
+    #[serde(deserialize_with = "super::limit::within::<1, 1_000_000, _, _>")]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub page_size: Option<u32>,
 }
 

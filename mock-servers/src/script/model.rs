@@ -81,7 +81,9 @@ pub struct ResourceScript {
     pub extra: Option<JsonText>,
     /// Text contents.
     pub text: Option<String>,
-    /// Binary contents: this many bytes of the library's byte pattern (see `library::bytes`).
+    /// Binary contents: this many bytes of the library's byte pattern (see `library::bytes`), at most 64 MiB.
+    #[serde(deserialize_with = "super::limit::within::<0, 67_108_864, _, _>")]
+    #[schemars(range(min = 0, max = 67_108_864))]
     pub blob_bytes: Option<u64>,
     /// The whole `contents` array, instead of `text` and `blob_bytes`.
     pub contents: Option<JsonText>,

@@ -107,6 +107,8 @@ pub struct Descendant {
     /// End on SIGTERM, SIGINT and SIGHUP; ignored by default.
     pub polite: bool,
     /// Start another one like itself, which starts another one: this many in all, 1 by default, at most 8.
+    #[serde(deserialize_with = "super::limit::within::<1, 8, _, _>")]
+    #[schemars(range(min = 1, max = 8))]
     pub depth: Option<u8>,
 }
 

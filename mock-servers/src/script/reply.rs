@@ -36,7 +36,9 @@ pub struct Reply {
     pub headers: Fields,
     /// Names of header fields to leave out. Invalid for `content-type` and for what frames the body.
     pub without: Vec<String>,
-    /// A further header field with a value of this many bytes.
+    /// A further header field with a value of this many bytes, at most 64 MiB.
+    #[serde(deserialize_with = "super::limit::within::<0, 67_108_864, _, _>")]
+    #[schemars(range(min = 0, max = 67_108_864))]
     pub pad_head: u32,
     /// Answer as HTTP/1.0, where a stream's body ends with the connection.
     pub http_1_0: bool,

@@ -19,7 +19,9 @@ pub struct AskScript {
     /// `requestState`, as it is (2026-07-28; ignored before). Without it there is none, unless nothing is asked
     /// either: then a signed one is made up.
     pub state: Option<String>,
-    /// Instead: a `requestState` of this many characters, which need escaping in JSON (2026-07-28).
+    /// Instead: a `requestState` of this many characters, at most 64 MiB, which need escaping in JSON (2026-07-28).
+    #[serde(deserialize_with = "super::limit::within::<0, 67_108_864, _, _>")]
+    #[schemars(range(min = 0, max = 67_108_864))]
     pub state_bytes: Option<u32>,
     /// Ask again however often the client comes with the answers (2026-07-28; once before).
     pub always: bool,

@@ -253,6 +253,26 @@ impl JsonSchema for Order {
     }
 }
 
+/// A list of actions from elsewhere than a script's rules, read with the very same checks.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Actions(#[serde(deserialize_with = "checked")] pub Vec<Action>);
+
+/// As many actions one list may come to, all rounds counted.
+const MAX_ROUNDS: u64 = 100_000;
+
+/// How many actions come of it.
+fn rounds(action: &Action) -> u64 {
+    match action {
+        Action::Repeat(repeat) => {
+            let inner = repeat.actions.iter().map(rounds).fold(0, u64::saturating_add).max(1);
+            u64::from(repeat.times).saturating_mul(inner)
+        }
+        Action::Progress(times) => u64::from(*times),
+        _ => 1,
+    }
+}
+
 /// Reads actions; placeholders that there are not, holds that nothing ends, and repetitions without measure are errors.
 pub(crate) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
     struct Checked(Action);
@@ -264,7 +284,11 @@ pub(crate) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
         }
     }
     let actions = Vec::<Checked>::deserialize(deserializer)?;
-    Ok(actions.into_iter().map(|checked| checked.0).collect())
+    let actions: Vec<Action> = actions.into_iter().map(|checked| checked.0).collect();
+    if actions.iter().map(rounds).fold(0, u64::saturating_add) > MAX_ROUNDS {
+        return Err(de::Error::custom(format!("more than {MAX_ROUNDS} actions in all")));
+    }
+    Ok(actions)
 }
 
 /// What is wrong with an action that could be read. Whoever takes actions from elsewhere than a script's rules asks this.
@@ -272,17 +296,6 @@ pub(crate) fn checked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
 /// # Errors
 /// The first thing that is wrong.
 pub fn check(action: &mut Action) -> Result<(), String> {
-    const MAX_ROUNDS: u64 = 100_000;
-    fn rounds(action: &Action) -> u64 {
-        match action {
-            Action::Repeat(repeat) => {
-                let inner = repeat.actions.iter().map(rounds).fold(0, u64::saturating_add).max(1);
-                u64::from(repeat.times).saturating_mul(inner)
-            }
-            Action::Progress(times) => u64::from(*times),
-            _ => 1,
-        }
-    }
     fn holds(action: &Action) -> bool {
         match action {
             Action::HoldUntil(until) => {

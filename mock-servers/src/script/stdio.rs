@@ -13,6 +13,8 @@ pub struct RepeatedLine {
     /// The line, as it is. `$n` in it stands for its number, from 1.
     pub line: String,
     /// How many times, at most 1,000,000.
+    #[serde(deserialize_with = "super::limit::within::<0, 1_000_000, _, _>")]
+    #[schemars(range(min = 0, max = 1_000_000))]
     pub times: u32,
 }
 

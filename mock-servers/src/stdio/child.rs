@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
 
-/// Exit code when the mock could not start; what went wrong stands on stderr.
+/// Exit code when the mock could not start or go on; what went wrong stands on stderr.
 pub(super) const CANNOT_START: u8 = 70;
 /// Bytes per read.
 pub(super) const CHUNK: usize = 64 << 10;

@@ -334,7 +334,14 @@ impl Shell {
                     Ok(Some(line)) => self.feed(&mut state, Input::Line(line)),
                     Ok(None) => {}
                     Err(error) => {
-                        self.report(What::HarnessError { message: format!("stdin: {error}") });
+                        let message = format!("stdin: {error}");
+                        let _ = platform::write_stderr(
+                            format!(
+                                "sparring mock server: {message}; it ends with exit code {CANNOT_START}\n"
+                            )
+                            .as_bytes(),
+                        );
+                        self.report(What::HarnessError { message });
                         self.exit(i32::from(CANNOT_START));
                     }
                 }

@@ -13,7 +13,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use patterns::heads;
+pub use patterns::{heads, json_pattern};
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};

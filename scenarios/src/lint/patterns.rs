@@ -33,15 +33,9 @@ impl Lint<'_> {
         };
         self.restrictions(pattern, head, at, role);
         self.words(pattern, at);
-        for (key, json) in
-            [("params", &pattern.params), ("result", &pattern.result), ("value", &pattern.value)]
-        {
-            if let Some(json) = json
-                && let Err(wrong) = json::pattern(&json.0)
-            {
-                let json::Wrong { inside, part, message, help } = wrong;
-                self.json(Code::JsonPattern, &at.key(key), &inside, part, message, help);
-            }
+        for (key, wrong) in wrong_json(pattern) {
+            let json::Wrong { inside, part, message, help } = wrong;
+            self.json(Code::JsonPattern, &at.key(key), &inside, part, message, help);
         }
     }
 
@@ -188,6 +182,20 @@ impl Lint<'_> {
             self.value(Code::UnknownMethod, &at.key("http"), format!("`{verb}` is no HTTP method"));
         }
     }
+}
+
+/// What is wrong with the JSON that a pattern compares with, by key.
+fn wrong_json(pattern: &Pattern) -> impl Iterator<Item = (&'static str, json::Wrong)> {
+    [("params", &pattern.params), ("result", &pattern.result), ("value", &pattern.value)]
+        .into_iter()
+        .filter_map(|(key, json)| Some((key, json::pattern(&json.as_ref()?.0).err()?)))
+}
+
+/// The first thing that is wrong with the JSON that a pattern compares with, and what to do about it; for patterns that
+/// stand in no file.
+pub fn json_pattern(pattern: &Pattern) -> Option<(String, Option<String>)> {
+    let (key, wrong) = wrong_json(pattern).next()?;
+    Some((format!("in `{key}`: {}", wrong.message), wrong.help))
 }
 
 const HEADS: [&str; 12] = [

@@ -8,7 +8,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sparring_scenarios::lint::heads;
+use sparring_scenarios::code::Code;
+use sparring_scenarios::lint::{heads, json_pattern};
 use sparring_scenarios::load;
 use sparring_scenarios::pattern::Pattern;
 
@@ -75,6 +76,13 @@ const MOST_PATIENCE: u64 = 600_000;
 impl WaitBody {
     /// What the types can't say.
     pub(super) fn check(&self) -> Result<(), ApiError> {
+        if let Some((message, help)) = json_pattern(&self.pattern) {
+            let wrong = ApiError::bad(Code::JsonPattern.word(), message);
+            return Err(match help {
+                Some(help) => wrong.help(help),
+                None => wrong,
+            });
+        }
         match heads(&self.pattern).as_slice() {
             [head @ ("step" | "driver_event")] => {
                 let message = format!("`{head}` never happens here: nobody drives the client");

@@ -14,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sparring_mock_servers::core::Control;
-use sparring_mock_servers::script::Action;
+use sparring_mock_servers::script::Actions;
 use sparring_wire::transcript::Event;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -149,7 +149,7 @@ pub(super) async fn actions(
     body: Body,
 ) -> Answer<Json<ActionsAnswer>> {
     let query = body::query(query)?;
-    let actions: Vec<Action> = body::read(body, "a list of actions", "this action")
+    let Actions(actions) = body::read(body, "a list of actions", "this action")
         .await
         .map_err(|error| error.or_help("the body is a list of actions, such as `[ { announce: tools } ]`"))?;
     if actions.is_empty() {
