@@ -461,7 +461,7 @@ fn string_end(bytes: &[u8], start: usize, depth: u32) -> usize {
             b'"' => {
                 let mut left = backslashes;
                 for level in 0..=depth {
-                    if left % 2 == 0 {
+                    if left.is_multiple_of(2) {
                         let own = 1_usize.checked_shl(level).unwrap_or(usize::MAX) - 1;
                         return at - own.min(backslashes);
                     }
