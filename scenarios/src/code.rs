@@ -57,7 +57,7 @@ codes! {
     // ---- the file ----
     /// The file or folder can't be read.
     Unreadable = "unreadable" Error;
-    /// The file is larger than 1 MiB.
+    /// The file is larger than 1 MiB, or than 64 MiB if it is a script.
     TooLarge = "too-large" Error;
     /// The file is not UTF-8.
     NotUtf8 = "not-utf8" Error;

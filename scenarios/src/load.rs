@@ -18,7 +18,10 @@ use std::sync::Arc;
 pub const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// No scenario file is larger than this, in bytes.
-const MAX_FILE: u64 = 1024 * 1024;
+const MAX_SCENARIO: usize = 1024 * 1024;
+
+/// No script file is larger than this, in bytes: one that was recorded holds whatever a server said.
+pub const MAX_FILE: u64 = 64 * 1024 * 1024;
 
 /// A scenario file that could be read.
 #[derive(Debug)]
@@ -205,7 +208,7 @@ pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
     std::io::Read::read_to_end(&mut std::io::Read::take(opened, MAX_FILE + 1), &mut bytes)
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(Diagnostic::whole_file(name(), Code::TooLarge, "the file is larger than 1 MiB"));
+        return Err(Diagnostic::whole_file(name(), Code::TooLarge, "the file is larger than 64 MiB"));
     }
     String::from_utf8(bytes).map_err(|e| {
         let before = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
@@ -223,6 +226,9 @@ pub(crate) fn read_text(file: &FilePath) -> Result<String, Diagnostic> {
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn parse(file: String, relative: String, text: Cow<'static, str>) -> Result<Loaded, Diagnostic> {
+    if text.len() > MAX_SCENARIO {
+        return Err(Diagnostic::whole_file(file, Code::TooLarge, "the file is larger than 1 MiB"));
+    }
     let tree = yaml::read(&file, &text)?;
     let scenario: Scenario = typed(&file, &text, &tree, Top::Scenario)?;
     Ok(Loaded { scenario: Arc::new(scenario), file, relative, text, built_in: false, tree })

@@ -248,7 +248,7 @@ pub struct RecordArgs {
     #[arg(long)]
     pub show_secrets: bool,
     /// At the end write a script that plays the server again, for `sparring serve`.
-    #[arg(long, visible_alias = "as-scenario", value_name = "FILE")]
+    #[arg(long = "as-scenario", visible_alias = "as-script", value_name = "FILE")]
     pub as_script: Option<PathBuf>,
     /// Record nothing, but make a script of this transcript.
     #[arg(long, value_name = "TRANSCRIPT", requires = "as_script", conflicts_with = "command")]

@@ -9,6 +9,7 @@ use crate::record::{script, stdio};
 use crate::run::Stop;
 use serde_json::json;
 use sparring_reports::{file, model::exit_code};
+use std::io::Read as _;
 use std::path::Path;
 
 /// What a server is called if nobody names it.
@@ -16,6 +17,15 @@ const SERVER: &str = "server";
 
 pub(super) fn record(args: RecordArgs) -> Result<u8, Trouble> {
     if let Some(path) = &args.as_script {
+        let transcript = args.out.as_deref().or(args.from.as_deref());
+        if transcript.is_some_and(|transcript| same_file(transcript, path)) {
+            let what = "--as-scenario: the script and the transcript can't be one file";
+            return Err(Trouble::usage(format!("{what}: {}", path.display())));
+        }
+        not_other(path).map_err(|e| {
+            let path = path.display();
+            Trouble::new(exit_code::REPORT, format!("--as-scenario: can't write {path}: {e}"))
+        })?;
         file::probe("script", path).map_err(|e| Trouble::new(exit_code::REPORT, e))?;
     }
     if let (Some(from), Some(path)) = (&args.from, &args.as_script) {
@@ -87,12 +97,47 @@ fn record_http(url: &str, out: &Path, args: &RecordArgs) -> Result<u8, Trouble> 
     Ok(exit_code::PASSED)
 }
 
+/// Whether two paths lead to one file, be it there or not.
+fn same_file(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| {
+        path.canonicalize().ok().or_else(|| {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Some(folder.unwrap_or_else(|| Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+        })
+    };
+    a == b || whole(a).is_some_and(|a| whole(b) == Some(a))
+}
+
+/// A file that is there is written over only if it is such a script, or empty.
+fn not_other(path: &Path) -> std::io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() > 0 => {}
+        // Whether it can be written is asked elsewhere.
+        _ => return Ok(()),
+    }
+    let mut begins = Vec::new();
+    std::fs::File::open(path)?.take(256).read_to_end(&mut begins)?;
+    let own = String::from_utf8_lossy(&begins)
+        .lines()
+        .next()
+        .is_some_and(|line| line.starts_with("description:") && line.contains(script::RECORDED_BY));
+    if own {
+        return Ok(());
+    }
+    let what = "it is there already, and no script of a recording; move it, or choose another name";
+    Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, what))
+}
+
 /// Writes the script, and says in words what became of it.
 fn make_script(transcript: &Path, server: Option<&str>, to: &Path) -> Result<String, Trouble> {
     let Stored { events, incomplete } = run::read_transcript(transcript)?;
     let made = script::of(&events, server)
         .map_err(|e| Trouble::usage(format!("no script can be made of {}: {e}", transcript.display())))?;
     let text = made.yaml().map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, e))?;
+    if text.len() as u64 > sparring_scenarios::load::MAX_FILE {
+        let what = "the script would be larger than 64 MiB, and could not be read again";
+        return Err(Trouble::usage(format!("no script is made of {}: {what}", transcript.display())));
+    }
     file::write("script", to, text.as_bytes()).map_err(|e| Trouble::new(exit_code::REPORT, e))?;
     let mut notes = format!("{}: {} rules", to.display(), made.script.rules.len());
     if let Some(revision) = made.revision {

@@ -194,6 +194,59 @@ async fn an_http_session_is_played_again_word_for_word() {
 }
 
 #[test]
+fn a_script_takes_the_place_of_a_script_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let record = |args: &[&str]| {
+        let ended = sparring().current_dir(folder.path()).arg("record").args(args).output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    let (code, said) = record(&["--out", "a.jsonl", "--as-scenario", "./a.jsonl", "--", "true"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(!at("a.jsonl").exists());
+
+    std::fs::write(at("mine.yaml"), "tools: [echo]\n").unwrap();
+    let (code, said) = record(&["--out", "a.jsonl", "--as-scenario", "mine.yaml", "--", "true"]);
+    assert_eq!(code, Some(8), "{said}");
+    assert_eq!(std::fs::read_to_string(at("mine.yaml")).unwrap(), "tools: [echo]\n");
+
+    let event = |n: u64, what: Value| {
+        json!({"n": n, "at_us": n, "server": "s", "incarnation": 1, "what": what}).to_string()
+    };
+    let line = |direction: &str, text: Value| json!({"kind": "line", "direction": direction, "text": text.to_string()});
+    let big = "x".repeat(5 << 20);
+    let transcript = [
+        event(1, json!({"kind": "recorded", "by": "sparring", "started_us": 0})),
+        event(
+            2,
+            line(
+                "received",
+                json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "big"}}),
+            ),
+        ),
+        event(
+            3,
+            line(
+                "sent",
+                json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": big}]}}),
+            ),
+        ),
+        event(4, json!({"kind": "end"})),
+    ];
+    std::fs::write(at("a.jsonl"), transcript.join("\n") + "\n").unwrap();
+    let (code, said) = record(&["--from", "a.jsonl", "--as-scenario", "a.jsonl"]);
+    assert_eq!(code, Some(2), "{said}");
+    for _ in 0..2 {
+        let (code, said) = record(&["--from", "a.jsonl", "--as-scenario", "b.yaml"]);
+        assert_eq!(code, Some(0), "{said}");
+    }
+    // It is larger than scenarios may be, and yet can be served.
+    assert!(std::fs::metadata(at("b.yaml")).unwrap().len() > 5 << 20);
+    let script = sparring_scenarios::load::script(&at("b.yaml")).unwrap_or_else(|e| panic!("{}", e.message));
+    assert!(serde_json::to_string(&script).unwrap().contains(&big));
+}
+
+#[test]
 fn what_was_recorded_is_judged_and_a_wrong_server_is_not_held_against_anybody() {
     let (folder, path) = transcript();
     let session = folder.path().join("session");

@@ -18,6 +18,9 @@ use sparring_wire::Revision;
 use sparring_wire::transcript::Event;
 use std::borrow::Cow;
 
+/// How the description of every script begins that is made here, but for the version.
+pub const RECORDED_BY: &str = "Recorded by sparring ";
+
 /// A script that was made of a transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Made {
