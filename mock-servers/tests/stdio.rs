@@ -416,9 +416,7 @@ fn harness(dir: &std::path::Path) -> ExitCode {
         .unwrap();
         let command = mock.command();
         let _child = Command::new(&command[0]).args(&command[1..]).stdin(Stdio::null()).spawn().unwrap();
-        while mock.pids().len() < 2 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        mock.wait_for_pids(|pids| pids.len() >= 2).await;
         let line = serde_json::to_string(&mock.pids()).unwrap() + "\n";
         tokio::io::stdout().write_all(line.as_bytes()).await.unwrap();
         tokio::io::stdout().flush().await.unwrap();
@@ -478,9 +476,7 @@ async fn a_grandchild_outlives_the_server_and_is_known() {
     assert_eq!(client.line().await, "");
     fixture.log.wait(|w| (*w == What::ProcessEnded { pid: server }).then_some(())).await;
     // It may have needed longer to connect than the whole conversation took.
-    while fixture.mock.pids().is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    fixture.mock.wait_for_pids(|pids| !pids.is_empty()).await;
     assert_eq!(fixture.mock.pids(), [grandchild]);
     let pid = nix::unistd::Pid::from_raw(grandchild.try_into().unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
@@ -894,9 +890,7 @@ async fn descendants_stand_where_the_script_says() {
     let mut client = fixture.spawn();
     client.initialize().await;
     let pids = grandchildren(&fixture.log, 6).await;
-    while fixture.mock.pids().len() < 7 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    fixture.mock.wait_for_pids(|pids| pids.len() >= 7).await;
     let server = client.child.id().unwrap();
     let id = |pid: u32| nix::unistd::Pid::from_raw(pid.try_into().unwrap());
     let group = |pid| nix::unistd::getpgid(Some(id(pid))).unwrap();
@@ -915,9 +909,7 @@ async fn descendants_stand_where_the_script_says() {
     for pid in &pids {
         nix::sys::signal::kill(id(*pid), nix::sys::signal::Signal::SIGTERM).unwrap();
     }
-    while fixture.mock.pids().len() > 5 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    fixture.mock.wait_for_pids(|pids| pids.len() <= 5).await;
     assert_eq!(fixture.mock.shutdown().await.len(), 5);
 }
 
@@ -933,9 +925,7 @@ async fn a_descendant_can_hold_the_clients_pipe() {
         _ = client.stdout.read_line(&mut end) => unreachable!("the pipe is open"),
         () = tokio::task::yield_now() => {}
     }
-    while fixture.mock.pids() != [holder] {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    fixture.mock.wait_for_pids(|pids| pids == [holder]).await;
     assert_eq!(fixture.mock.shutdown().await, [holder]);
     assert_eq!(client.line().await, "", "now it is closed");
 }

@@ -202,6 +202,11 @@ impl StdioMock {
         }
     }
 
+    /// Waits until the [`pids`](Self::pids) are as wanted.
+    pub async fn wait_for_pids(&self, wanted: impl Fn(&[u32]) -> bool) {
+        let _ = self.open.clone().wait_for(|_| wanted(&self.pids())).await;
+    }
+
     /// Waits until no process is alive and all reports have gone to the sink.
     pub async fn all_ended(&self) {
         let _ = self.open.clone().wait_for(|open| *open == 0).await;
@@ -323,6 +328,8 @@ async fn follow(mut stream: Box<dyn Channel>, shared: &Shared, mut closing: watc
             }
         }
     };
+    // Without the lock, which those who wait take to look.
+    shared.open.send_modify(|_| ());
     let mut welcome = serde_json::to_vec(&Welcome { incarnation }).unwrap_or_default();
     welcome.push(b'\n');
     if stream.write_all(&welcome).await.is_ok() {
