@@ -16,6 +16,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use sparring::platform::pin_to_one_core;
 use sparring_mock_servers::http::{HttpMock, HttpSpec};
 use sparring_mock_servers::script::ServerScript;
 use sparring_mock_servers::sink::Sink;
@@ -411,23 +412,6 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-#[cfg(target_os = "linux")]
-fn pin_to_one_core() -> Option<usize> {
-    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let this = nix::unistd::Pid::from_raw(0);
-    let allowed = sched_getaffinity(this).ok()?;
-    let core = (0..CpuSet::count()).rev().find(|core| allowed.is_set(*core) == Ok(true))?;
-    let mut one = CpuSet::new();
-    one.set(core).ok()?;
-    sched_setaffinity(this, &one).ok()?;
-    Some(core)
-}
-
-#[cfg(not(target_os = "linux"))]
-const fn pin_to_one_core() -> Option<usize> {
-    None
 }
 
 fn core_name(pinned: Option<usize>) -> String {
