@@ -315,6 +315,10 @@ fn token_in_header(scope: &Scope<'_, '_>) -> Findings {
     for (event, request) in scope.all_requests() {
         if request::bearer_token(request).is_some_and(|token| flow.tokens.contains_key(token)) {
             findings.saw(event);
+        } else if request::dpop_token(request).is_some_and(|token| flow.tokens.contains_key(token))
+            && request.headers.iter().any(|(name, _)| name == "dpop")
+        {
+            // With a proof of possession the scheme is another one (RFC 9449 section 7.1), and not this rule's.
         } else {
             for (name, value) in &request.headers {
                 if leaked(&flow, event, value).is_some() {

@@ -566,6 +566,11 @@ fn bad() -> Vec<(&'static str, Sample)> {
             "auth.token-in-header",
             over_http(authorized_session().header("authorization", "Token at-1").post(call(1))),
         ),
+        // The scheme of a proof of possession, without one.
+        (
+            "auth.token-in-header",
+            over_http(authorized_session().header("authorization", "DPoP at-1").post(call(1))),
+        ),
         (
             "auth.token-in-header",
             over_http(authorized_session().without("authorization").header("x-token", "at-1").post(call(1))),
@@ -1092,6 +1097,20 @@ fn without_an_occasion_nothing_is_said() {
             };
             assert_eq!(report.verdict, expected, "{id}");
             assert_eq!(report.reason.is_some(), expected != Verdict::Pass, "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_proof_of_possession_is_no_misuse_of_the_token() {
+    let call = request(1, "tools/call", json!({"name": "echo", "arguments": {}}));
+    let sample = over_http(
+        authorized_session().header("authorization", "DPoP at-1").header("dpop", "proof").post(call),
+    );
+    for (id, report) in reports(&sample) {
+        if id.starts_with("auth.") {
+            let kept = matches!(report.verdict, Verdict::Pass | Verdict::NotApplicable);
+            assert!(kept, "{id}: {:?} {:?}", report.verdict, report.actual);
         }
     }
 }
