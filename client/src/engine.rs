@@ -5,6 +5,7 @@ use crate::core::{
 };
 use crate::error::Error;
 use crate::link::{FromLink, Link};
+use crate::raw::Raw;
 use crate::seams::{Callbacks, MessageFilter};
 use crate::settings::Root;
 use serde_json::Value;
@@ -35,12 +36,12 @@ pub(crate) struct NewRequest {
     pub(crate) params: Option<Value>,
     pub(crate) options: RequestOptions,
     pub(crate) progress: Option<ProgressCallback>,
-    pub(crate) reply: oneshot::Sender<Result<Value, Error>>,
+    pub(crate) reply: oneshot::Sender<Result<Raw, Error>>,
 }
 
 struct Caller {
     key: u64,
-    reply: oneshot::Sender<Result<Value, Error>>,
+    reply: oneshot::Sender<Result<Raw, Error>>,
     progress: Option<ProgressCallback>,
 }
 
@@ -234,10 +235,10 @@ impl State {
         let now = self.now();
         match item {
             FromLink::Message(text) => match &self.filter {
-                None => self.session.receive(now, &text),
+                None => self.session.receive(now, text),
                 Some(filter) => {
                     for text in filter.incoming(&self.server, text) {
-                        self.session.receive(now, &text);
+                        self.session.receive(now, text);
                     }
                 }
             },
