@@ -1,9 +1,14 @@
 //! The Streamable HTTP transport: each message a POST, answers as JSON or as streams.
 
 mod client;
+mod pool;
 mod stream;
+mod system;
+#[cfg(feature = "tls")]
+mod tls;
 
-pub use client::{HttpBody, HttpClient, HttpError, HttpRequest, HttpResponse, Purpose, SystemHttp};
+pub use client::{HttpBody, HttpClient, HttpError, HttpRequest, HttpResponse, Purpose};
+pub use system::SystemHttp;
 
 use crate::core::Event;
 use crate::error::Error;

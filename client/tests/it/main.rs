@@ -8,3 +8,4 @@ mod oauth;
 #[cfg(unix)]
 mod stdio;
 mod support;
+mod system_http;
