@@ -3,7 +3,7 @@
 use crate::core::{Event, ListKind, Negotiated, RequestOptions, Session};
 use crate::engine::{Changed, Command, Engine, NewRequest, ProgressCallback, Status};
 use crate::error::Error;
-use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, SystemHttp};
+use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, Speaks, SystemHttp};
 use crate::link::Link;
 use crate::naming::{HashedNames, Naming};
 use crate::oauth::{Authorizer, AuthorizerParts, Browser, CredentialStore, MemoryStore, NoBrowser};
@@ -29,8 +29,11 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 pub enum Target {
     /// As a child process.
     Stdio(StdioTarget),
-    /// Over Streamable HTTP.
+    /// Over Streamable HTTP, or over HTTP+SSE if the server turns out to know nothing else and
+    /// [`HttpSettings::legacy_fallback`](crate::HttpSettings::legacy_fallback) allows it.
     Http(HttpTarget),
+    /// Over HTTP+SSE of 2024-11-05; the URL is that of the event stream.
+    Sse(HttpTarget),
 }
 
 /// Everything a client is made of.
@@ -171,6 +174,11 @@ impl Client {
         let server: Arc<str> = Arc::from(server);
         let (incoming_sender, incoming) = mpsc::channel(256);
         let (hold_sender, holds) = mpsc::unbounded_channel();
+        let speaks = match target {
+            Target::Sse(_) => Speaks::Legacy,
+            _ if settings.http.legacy_fallback => Speaks::Either,
+            _ => Speaks::Streamable,
+        };
         let link = match target {
             Target::Stdio(target) => Link::Stdio(StdioLink::start(
                 &*self.parts.launcher,
@@ -179,7 +187,7 @@ impl Client {
                 &settings.stdio,
                 incoming_sender,
             )?),
-            Target::Http(target) => {
+            Target::Http(target) | Target::Sse(target) => {
                 // One each, so that the end of the connection is the end of its sockets.
                 let client = match &self.parts.http {
                     Some(client) => Arc::clone(client),
@@ -201,6 +209,7 @@ impl Client {
                 Link::Http(HttpLink::new(HttpParts {
                     server: Arc::clone(&server),
                     target: target.clone(),
+                    speaks,
                     offer: settings.offer,
                     client,
                     auth,

@@ -4,6 +4,7 @@
 
 mod host;
 mod http;
+mod legacy;
 mod oauth;
 #[cfg(unix)]
 mod stdio;
