@@ -306,7 +306,7 @@ impl EnvPolicy {
     }
 }
 
-/// The Streamable HTTP transport.
+/// The HTTP transports.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
     /// Whether the standalone GET stream is opened after the handshake.
@@ -323,6 +323,11 @@ pub struct HttpSettings {
     pub stream_attempts: u32,
     /// Whether a lost session (404) is opened anew, and the request that met it sent once more.
     pub reopen_session: bool,
+    /// Whether a server that refuses `initialize` with 400, 404 or 405 is asked for an event stream of HTTP+SSE
+    /// (2024-11-05), and spoken to in that way if it opens one. [`crate::Target::Http`] alone.
+    pub legacy_fallback: bool,
+    /// How long such a server may take to name its endpoint.
+    pub endpoint_wait: Duration,
     /// Most 307 and 308 redirects followed for one request, on the same origin only.
     pub max_redirects: u32,
 }
@@ -339,6 +344,8 @@ impl Default for HttpSettings {
                 .to_vec(),
             stream_attempts: 5,
             reopen_session: true,
+            legacy_fallback: true,
+            endpoint_wait: Duration::from_secs(5),
             max_redirects: 3,
         }
     }

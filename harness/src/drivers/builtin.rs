@@ -426,7 +426,7 @@ impl Reference {
         }
         let outcome = host.call_with(&tool.name, arguments(call)?, options).await;
         lock(&self.cancels).remove(step);
-        Ok(outcome?.json)
+        Ok(outcome?.into_json())
     }
 
     async fn list(&self, of: &op::Of, kind: ListKind) -> Result<Value, Failure> {
