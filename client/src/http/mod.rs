@@ -50,11 +50,22 @@ impl std::fmt::Debug for HttpTarget {
 /// Supplies and renews access tokens.
 #[async_trait]
 pub(crate) trait Authorize: Send + Sync {
-    /// A token for this server, if there is one; refreshed if it is about to expire.
-    async fn bearer(&self) -> Option<String>;
+    /// What authorizes one request to this server, if there is anything; refreshed if it is about to expire.
+    async fn pass(&self, method: &str, url: &str) -> Option<Pass>;
+
+    /// Told of the nonce for proofs that came with a response from `url`.
+    fn learn(&self, url: &str, nonce: &str);
 
     /// Reacts to a 401 or 403. `Ok(true)`: send the request again; `Ok(false)`: not a matter of authorization.
     async fn react(&self, refusal: Refusal<'_>) -> Result<bool, Error>;
+}
+
+/// What authorizes one request.
+pub(crate) struct Pass {
+    /// The access token.
+    pub(crate) token: String,
+    /// A proof that the sender has the token's key, if it is bound to one.
+    pub(crate) proof: Option<String>,
 }
 
 /// A 401 or 403.
@@ -233,7 +244,8 @@ impl HttpLink {
             let mut request = self.shared.request(&self.session, Purpose::McpDelete, &self.shared.target.url);
             let delete = async {
                 if let Some(auth) = &self.shared.auth {
-                    set_bearer(&mut request.headers, auth.bearer().await.as_deref());
+                    let pass = auth.pass(&request.method, &request.url).await;
+                    set_pass(&mut request.headers, pass.as_ref());
                 }
                 // 405 is an answer too: the server keeps its sessions.
                 drop(self.shared.client.send(request).await);
@@ -243,11 +255,12 @@ impl HttpLink {
     }
 }
 
-fn set_bearer(headers: &mut Vec<(String, String)>, token: Option<&str>) {
-    if let Some(token) = token {
-        headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
-        headers.push(("Authorization".into(), format!("Bearer {token}")));
-    }
+fn set_pass(headers: &mut Vec<(String, String)>, pass: Option<&Pass>) {
+    let Some(Pass { token, proof }) = pass else { return };
+    headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+    let scheme = if proof.is_some() { "DPoP" } else { "Bearer" };
+    headers.push(("Authorization".into(), format!("{scheme} {token}")));
+    headers.extend(proof.iter().map(|proof| ("DPoP".into(), proof.clone())));
 }
 
 /// Scheme, host and port.
@@ -294,21 +307,24 @@ impl Shared {
             if let Some(last) = what.last_event_id {
                 request.headers.push(("Last-Event-ID".into(), last.to_owned()));
             }
-            let token = match &self.auth {
+            let pass = match &self.auth {
                 Some(auth) => {
                     // Another request may be waiting for a person; then this one does as well.
                     let _hold = what.id.map(|id| Hold::new(&self.holds, id));
-                    auth.bearer().await
+                    auth.pass(&request.method, &url).await
                 }
                 None => None,
             };
-            set_bearer(&mut request.headers, token.as_deref());
+            set_pass(&mut request.headers, pass.as_ref());
             let response = self.client.send(request).await.map_err(|error| match error {
                 HttpError::Connect(why) if what.method == "initialize" => {
                     Error::Start(format!("could not reach {url}: {why}"))
                 }
                 other => Error::Closed(format!("the request to {url} failed: {other}")),
             })?;
+            if let (Some(auth), Some(nonce)) = (&self.auth, response.header("dpop-nonce")) {
+                auth.learn(&url, nonce);
+            }
             match (response.status, &self.auth) {
                 (307 | 308, _) if redirects < self.settings.max_redirects => {
                     let base = Url::parse(&url).map_err(|e| Error::Start(e.to_string()))?;
@@ -329,7 +345,7 @@ impl Shared {
                     let refusal = Refusal {
                         status,
                         challenges: &challenges,
-                        token: token.as_deref(),
+                        token: pass.as_ref().map(|pass| pass.token.as_str()),
                         operation: what.operation,
                         tries,
                         revision: session.revision.get().copied().unwrap_or(self.offer),
