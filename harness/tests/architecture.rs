@@ -10,9 +10,10 @@ mod architecture {
     use toml::Table;
 
     /// What each crate of the workspace may build on. `dev` is for its tests only, beside the rest.
-    const MAY_USE: [(&str, &[&str], &[&str]); 10] = [
+    const MAY_USE: [(&str, &[&str], &[&str]); 11] = [
         ("sparring-wire", &[], &[]),
         ("sparring-client", &["sparring-wire"], &[]),
+        ("sparring-client-cli", &["sparring-client", "sparring-wire"], &[]),
         ("sparring-mock-servers", &["sparring-wire"], &[]),
         ("sparring-scenarios", &["sparring-wire", "sparring-mock-servers"], &[]),
         ("sparring-reports", &[], &[]),
