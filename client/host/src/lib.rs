@@ -6,7 +6,11 @@
 //! - [`entry`]: a configured server, in no host's dialect.
 //! - [`model`]: what a model gets to see: tools, content of results.
 //! - [`error`]: typed failures, with the host's own codes.
+//! - [`surroundings`]: where a host runs.
 
 pub mod entry;
 pub mod error;
 pub mod model;
+pub mod surroundings;
+
+pub use surroundings::Surroundings;
