@@ -6,7 +6,7 @@
 //! - [`entry`]: a configured server, in no host's dialect.
 //! - [`model`]: what a model gets to see: tools, content of results.
 //! - [`error`]: typed failures, with the host's own codes.
-
+//! - [`surroundings`]: where a host runs.
 //! - [`policy`]: what may be called, and who is asked.
 //! - [`disclosure`]: tools that the model does not see at once.
 //! - [`prompt`]: what the model gets to see of all this.
@@ -24,4 +24,7 @@ pub mod paths;
 pub mod policy;
 pub mod prompt;
 pub mod redact;
+pub mod surroundings;
 mod template;
+
+pub use surroundings::Surroundings;
