@@ -10,29 +10,29 @@ use std::path::{Path, PathBuf};
 
 /// Where a host looks for its files, and what the placeholders of `config.files` mean.
 #[derive(Debug, Clone)]
-pub struct Places<'a> {
+pub(crate) struct Places<'a> {
     /// The case's folder.
-    pub case: &'a Path,
+    pub(crate) case: &'a Path,
     /// The folder that is `{project}` and `{cwd}`, below it.
-    pub base: &'a Path,
+    pub(crate) base: &'a Path,
     /// HOME.
-    pub home: &'a Path,
+    pub(crate) home: &'a Path,
 }
 
 /// A configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     /// Where it belongs.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Its text.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// The file that a `configure` step asks for.
 ///
 /// # Errors
 /// In words: the dialect has no name for what the scenario wants to say.
-pub fn file(
+pub(crate) fn file(
     dialect: &ConfigSettings,
     configure: &Configure,
     targets: &BTreeMap<String, Target>,
@@ -65,12 +65,12 @@ fn place(dialect: &ConfigSettings, nth: u32, places: &Places<'_>) -> Result<Path
 
 /// The folder that a variable of `config.files` (`{env:NAME}`) leads to in a case. The host gets the variable with this
 /// value.
-pub fn environment_folder(case: &Path, name: &str) -> PathBuf {
+pub(crate) fn environment_folder(case: &Path, name: &str) -> PathBuf {
     case.join("env").join(name)
 }
 
 /// The variables that `config.files` mentions, with the folders that they lead to.
-pub fn environment(dialect: &ConfigSettings, case: &Path) -> BTreeMap<String, String> {
+pub(crate) fn environment(dialect: &ConfigSettings, case: &Path) -> BTreeMap<String, String> {
     let named = dialect.files.iter().filter_map(|template| {
         let (_, rest) = template.split_once("{env:")?;
         rest.split_once('}').map(|(name, _)| name)
@@ -84,7 +84,7 @@ fn choose<T>(list: &[T], nth: u32) -> Option<&T> {
 }
 
 /// What the dialect lacks of what a `configure` step wants to say: neutral names.
-pub fn missing(dialect: &ConfigSettings, configure: &Configure) -> BTreeSet<Neutral> {
+pub(crate) fn missing(dialect: &ConfigSettings, configure: &Configure) -> BTreeSet<Neutral> {
     if configure.raw.is_some() {
         return BTreeSet::new();
     }
@@ -188,7 +188,7 @@ fn in_dialect(
 }
 
 /// The servers that an `open` names, by their names in the scenario.
-pub fn chosen<'a>(
+pub(crate) fn chosen<'a>(
     servers: &'a [String],
     entries: &'a BTreeMap<String, Entry>,
     targets: &'a BTreeMap<String, Target>,
@@ -201,7 +201,7 @@ pub fn chosen<'a>(
 ///
 /// # Errors
 /// It leads to a server that does not exist.
-pub fn members(
+pub(crate) fn members(
     name: &str,
     entry: &Entry,
     targets: &BTreeMap<String, Target>,

@@ -149,8 +149,9 @@ pub const OPERATIONS: [&str; 18] = [
 /// - `config`: it reads its servers from configuration files (`config`);
 /// - `agents`: one host can have several agents, or sessions (`agent`);
 /// - `clock`: it divides all its durations by the `clock_scale` that `open` asks for;
+/// - `idle`: its `open` can leave servers alone (`idle`);
 /// - `process`: signals to its process reach the client, and it can be started again in the same folder.
-pub const FEATURES: [&str; 17] = [
+pub const FEATURES: [&str; 18] = [
     "sampling",
     "elicitation",
     "roots",
@@ -167,6 +168,7 @@ pub const FEATURES: [&str; 17] = [
     "config",
     "agents",
     "clock",
+    "idle",
     "process",
 ];
 
@@ -219,6 +221,11 @@ pub struct Open {
     /// Settings of the host by name, each as JSON in quotes (feature `settings`).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, JsonText>,
+    /// Only launch the host and open the session: servers are contacted when the host does that by itself. By default
+    /// `open` sees to it that they are, as its user could: with a first run, or by starting them by hand (feature
+    /// `idle`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
     /// The name of the agent or session that is opened. A second one with another name lives in the same host
     /// (feature `agents`).
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -478,6 +478,7 @@ impl Running {
                 let optional = [
                     ("entries", Some(entries(open, &self.targets)).filter(|_| !open.entries.is_empty())),
                     ("config", open.config.then_some(Value::from(true))),
+                    ("idle", open.idle.then_some(Value::from(true))),
                     ("cwd", open.cwd.as_ref().map(inside)),
                     ("project", open.project.as_ref().map(inside)),
                     ("env", Some(json!(env)).filter(|_| !env.is_empty())),
