@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 /// An operation, with its arguments as a scenario gives them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "they are few, and boxed where they are kept")]
 pub enum Op {
     /// Connect to servers. Returns `{"servers": {name: {"ok": bool, "protocolVersion", "serverInfo", "capabilities",
     /// "instructions", "error": {"kind", "message"}}}}`; fails if no server could be opened.
@@ -103,10 +104,7 @@ impl Op {
 
     /// Whether the harness does it by itself, so that no driver declares it.
     pub const fn is_harness_own(&self) -> bool {
-        matches!(
-            self,
-            Self::Await(_) | Self::Write(_) | Self::Configure(_) | Self::Disk(_) | Self::Signal(_)
-        )
+        matches!(self, Self::Await(_) | Self::Write(_) | Self::Configure(_) | Self::Disk(_) | Self::Signal(_))
     }
 }
 
