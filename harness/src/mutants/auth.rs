@@ -23,10 +23,10 @@ const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSe
 pub(super) const MUTANTS: &[Mutant] = &[
     // ---- the way to the authorization server ----
     mutant("gives-up-on-401", "Takes a 401 for an error and nothing more.", |setup| {
-        setup.settings.oauth = None;
+        setup.client(|settings| settings.oauth = None);
     }),
     mutant("repeats-without-token", "Repeats a request that got 401, unchanged.", |setup| {
-        setup.settings.oauth = None;
+        setup.client(|settings| settings.oauth = None);
         repeat(setup, 20, |request, status| is_mcp(request) && status == 401);
     }),
     mutant("assumes-own-origin", "Takes the MCP server's origin for the authorization server.", |setup| {
@@ -577,10 +577,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
 /// The well-known place of resource metadata, without a path.
 const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
 
-fn oauth(setup: &mut ClientSetup, change: impl FnOnce(&mut OauthSettings)) {
-    if let Some(oauth) = &mut setup.settings.oauth {
-        change(oauth);
-    }
+fn oauth(setup: &mut ClientSetup, change: impl Fn(&mut OauthSettings) + Send + Sync + 'static) {
+    setup.client(move |settings| {
+        if let Some(oauth) = &mut settings.oauth {
+            change(oauth);
+        }
+    });
 }
 
 /// Changes the parameters of authorization and token requests alike.
