@@ -14,7 +14,7 @@ use crate::seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
     SystemEntropy,
 };
-use crate::settings::{ListChangedPolicy, Root, Settings};
+use crate::settings::{ListChangedPolicy, OauthSettings, Root, Settings};
 use crate::stdio::{Launcher, StdioLink, StdioTarget, SystemLauncher};
 use serde_json::{Map, Value, json};
 use sparring_wire::Revision;
@@ -194,17 +194,7 @@ impl Client {
                     None => Arc::new(SystemHttp::new().map_err(|error| Error::Start(error.to_string()))?),
                 };
                 let auth = settings.oauth.as_ref().map(|oauth| {
-                    let auth = Authorizer::new(AuthorizerParts {
-                        server: Arc::clone(&server),
-                        target: target.clone(),
-                        settings: oauth.clone(),
-                        client_name: settings.name.clone(),
-                        http: Arc::clone(&client),
-                        browser: Arc::clone(&self.parts.browser),
-                        entropy: Arc::clone(&self.parts.entropy),
-                        store: Arc::clone(&self.parts.credentials),
-                    });
-                    Arc::new(auth) as Arc<dyn Authorize>
+                    Arc::new(self.authorizer(&server, target, oauth.clone(), &client)) as Arc<dyn Authorize>
                 });
                 Link::Http(HttpLink::new(HttpParts {
                     server: Arc::clone(&server),
@@ -253,6 +243,28 @@ impl Client {
         result.await.unwrap_or_else(|_| Err(gone()))?;
         tokio::spawn(refetch(Arc::downgrade(&inner), changed, inner.status.clone()));
         Ok(Connection { inner })
+    }
+}
+
+impl Client {
+    /// What authorizes requests to this server.
+    pub(crate) fn authorizer(
+        &self,
+        server: &Arc<str>,
+        target: &HttpTarget,
+        settings: OauthSettings,
+        http: &Arc<dyn HttpClient>,
+    ) -> Authorizer {
+        Authorizer::new(AuthorizerParts {
+            server: Arc::clone(server),
+            target: target.clone(),
+            settings,
+            client_name: self.parts.settings.name.clone(),
+            http: Arc::clone(http),
+            browser: Arc::clone(&self.parts.browser),
+            entropy: Arc::clone(&self.parts.entropy),
+            store: Arc::clone(&self.parts.credentials),
+        })
     }
 }
 

@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use post::Post;
 use serde_json::Value;
-use session::{SessionState, Shared, set_bearer};
+use session::{SessionState, Shared, set_pass};
 use sparring_wire::{Id, Revision};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,11 +58,22 @@ impl std::fmt::Debug for HttpTarget {
 /// Supplies and renews access tokens.
 #[async_trait]
 pub(crate) trait Authorize: Send + Sync {
-    /// A token for this server, if there is one; refreshed if it is about to expire.
-    async fn bearer(&self) -> Option<String>;
+    /// What authorizes one request to this server, if there is anything; refreshed if it is about to expire.
+    async fn pass(&self, method: &str, url: &str) -> Option<Pass>;
+
+    /// Told of the nonce for proofs that came with a response from `url`.
+    fn learn(&self, url: &str, nonce: &str);
 
     /// Reacts to a 401 or 403. `Ok(true)`: send the request again; `Ok(false)`: not a matter of authorization.
     async fn react(&self, refusal: Refusal<'_>) -> Result<bool, Error>;
+}
+
+/// What authorizes one request.
+pub(crate) struct Pass {
+    /// The access token.
+    pub(crate) token: String,
+    /// A proof that the sender has the token's key, if it is bound to one.
+    pub(crate) proof: Option<String>,
 }
 
 /// A 401 or 403.
@@ -210,7 +221,8 @@ impl HttpLink {
                 self.shared.request(&self.session, Purpose::McpDelete, &self.shared.target.url, &[]);
             let delete = async {
                 if let Some(auth) = &self.shared.auth {
-                    set_bearer(&mut request.headers, auth.bearer().await.as_deref());
+                    let pass = auth.pass(&request.method, &request.url).await;
+                    set_pass(&mut request.headers, pass.as_ref());
                 }
                 // 405 is an answer too: the server keeps its sessions.
                 drop(self.shared.client.send(request).await);

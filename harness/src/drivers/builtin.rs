@@ -320,7 +320,7 @@ impl Reference {
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
-            Target::Http { url } => {
+            Target::Http { url } | Target::SseLegacy { url } => {
                 let mut target = HttpTarget::new(url);
                 target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
                 // The first revision knows no other HTTP transport.

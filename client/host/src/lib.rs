@@ -1,0 +1,37 @@
+//! The reference client as a host: what stands between a user's configuration, MCP servers, and a model.
+//!
+//! A host is what its [`Settings`](sparring_profiles::Settings) say; a profile gives them
+//! ([`Profile::settings`](sparring_profiles::Profile::settings)). The protocol is `sparring-client`'s.
+//!
+//! - [`Host`] is a program's lifetime; [`Session`] a chat or an agent, with the tools that one model sees.
+//! - [`entry`]: a configured server, in no host's dialect.
+//! - [`model`]: what a model gets to see: tools, content of results.
+//! - [`error`]: typed failures, with the host's own codes.
+//! - [`surroundings`]: where a host runs.
+//! - [`parts`]: what a host is made of; each part can be wrapped or replaced.
+//! - [`pool`], [`store`], [`events`], [`clock`]: shared servers, what is kept on disk, what is reported, durations.
+
+pub mod clock;
+mod context;
+pub mod control;
+pub mod entry;
+pub mod error;
+pub mod events;
+mod host;
+pub mod model;
+pub mod parts;
+pub mod pool;
+mod server;
+mod session;
+pub mod store;
+pub mod surroundings;
+
+pub use control::{Control, Inspect};
+pub use entry::ServerEntry;
+pub use error::HostError;
+pub use host::{Host, HostBuilder};
+pub use parts::HostParts;
+pub use server::ServerState;
+pub use server::target::Place;
+pub use session::{Session, SessionOptions};
+pub use surroundings::Surroundings;
