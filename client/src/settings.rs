@@ -359,6 +359,9 @@ pub struct OauthSettings {
     pub grant: Grant,
     /// Whether a person may be asked to log in as soon as a server demands it.
     pub login: LoginPolicy,
+    /// Whether only a server that has protected resource metadata (RFC 9728) is logged in to: one that nobody said is to
+    /// be logged in to. Without such metadata, its 401 is an error and nothing more.
+    pub needs_metadata: bool,
     /// Clients registered beforehand, looked up by issuer. If there are any and none is for the server's issuer, the
     /// login fails: they belong elsewhere.
     pub registered: Vec<RegisteredClient>,
@@ -411,6 +414,7 @@ impl Default for OauthSettings {
         Self {
             grant: Grant::AuthorizationCode,
             login: LoginPolicy::WhenDemanded,
+            needs_metadata: false,
             registered: Vec::new(),
             key: None,
             metadata_document: None,
