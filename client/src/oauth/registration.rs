@@ -41,7 +41,7 @@ impl Authorizer {
     }
 
     /// A client whose credentials are in the settings.
-    pub(super) fn from_settings(&self, known: &RegisteredClient, server: &AuthServer) -> StoredClient {
+    pub(super) fn configured(&self, known: &RegisteredClient, server: &AuthServer) -> StoredClient {
         let by_key = self.parts.settings.key.is_some() && server.has_method(AuthMethod::PrivateKeyJwt);
         let method = match &known.secret {
             _ if by_key => AuthMethod::PrivateKeyJwt,
@@ -62,7 +62,7 @@ impl Authorizer {
     ) -> Result<StoredClient, Error> {
         let settings = &self.parts.settings;
         if let Some(known) = self.preregistered(plan, records)? {
-            return Ok(self.from_settings(known, &plan.server));
+            return Ok(self.configured(known, &plan.server));
         }
         if let Some(url) = settings.metadata_document.as_ref().filter(|url| is_document(url))
             && plan.server.knows_documents
