@@ -307,7 +307,7 @@ impl EnvPolicy {
     }
 }
 
-/// The Streamable HTTP transport.
+/// The HTTP transports.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
     /// Whether the standalone GET stream is opened after the handshake.
@@ -324,6 +324,11 @@ pub struct HttpSettings {
     pub stream_attempts: u32,
     /// Whether a lost session (404) is opened anew, and the request that met it sent once more.
     pub reopen_session: bool,
+    /// Whether a server that refuses `initialize` with 400, 404 or 405 is asked for an event stream of HTTP+SSE
+    /// (2024-11-05), and spoken to in that way if it opens one. [`crate::Target::Http`] alone.
+    pub legacy_fallback: bool,
+    /// How long such a server may take to name its endpoint.
+    pub endpoint_wait: Duration,
     /// Most 307 and 308 redirects followed for one request, on the same origin only.
     pub max_redirects: u32,
 }
@@ -340,6 +345,8 @@ impl Default for HttpSettings {
                 .to_vec(),
             stream_attempts: 5,
             reopen_session: true,
+            legacy_fallback: true,
+            endpoint_wait: Duration::from_secs(5),
             max_redirects: 3,
         }
     }
@@ -352,6 +359,9 @@ pub struct OauthSettings {
     pub grant: Grant,
     /// Whether a person may be asked to log in as soon as a server demands it.
     pub login: LoginPolicy,
+    /// Whether only a server that has protected resource metadata (RFC 9728) is logged in to: one that nobody said is to
+    /// be logged in to. Without such metadata, its 401 is an error and nothing more.
+    pub needs_metadata: bool,
     /// Clients registered beforehand, looked up by issuer. If there are any and none is for the server's issuer, the
     /// login fails: they belong elsewhere.
     pub registered: Vec<RegisteredClient>,
@@ -404,6 +414,7 @@ impl Default for OauthSettings {
         Self {
             grant: Grant::AuthorizationCode,
             login: LoginPolicy::WhenDemanded,
+            needs_metadata: false,
             registered: Vec::new(),
             key: None,
             metadata_document: None,

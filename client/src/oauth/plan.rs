@@ -39,14 +39,15 @@ impl Authorizer {
     ) -> Result<Plan, Error> {
         let server = self.url()?;
         let revision = spoken.revision;
-        if revision <= Revision::V2025_03_26 {
+        let needs_metadata = self.parts.settings.needs_metadata;
+        if revision <= Revision::V2025_03_26 && !needs_metadata {
             return self.plan_at_origin(&server, challenge, None).await;
         }
         let places = discovery::resource_metadata(&server, challenge.resource_metadata.as_deref());
         let Some(metadata) = self.document(&places, revision).await? else {
             // Until the handshake the server may be one of 2025-03-26, which knows nothing of such metadata. It ignores
             // the resource, but a newer one needs it.
-            if !spoken.settled && challenge.resource_metadata.is_none() {
+            if !spoken.settled && challenge.resource_metadata.is_none() && !needs_metadata {
                 return self.plan_at_origin(&server, challenge, Some(discovery::canonical(&server))).await;
             }
             return Err(Error::auth(format!("no protected resource metadata at {}", places.join(" or "))));

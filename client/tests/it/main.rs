@@ -4,6 +4,7 @@
 
 mod host;
 mod http;
+mod legacy;
 mod oauth;
 mod oauth_grants;
 mod oauth_login;
@@ -12,3 +13,4 @@ mod oauth_world;
 #[cfg(unix)]
 mod stdio;
 mod support;
+mod system_http;
