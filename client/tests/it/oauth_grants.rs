@@ -50,9 +50,13 @@ fn machine(grant: Grant, secret: Option<&str>) -> OauthSettings {
 async fn connect(server: &Server, oauth: OauthSettings) -> Result<Connection, Error> {
     let store = Arc::new(MemoryStore::default()) as Arc<dyn CredentialStore>;
     // Nobody is there to be asked.
-    client(&Arc::new(Person { answer: Some(("code=", "error=nobody&x=")), ..Person::default() }), &store, with(oauth))
-        .connect("s", &server.target())
-        .await
+    client(
+        &Arc::new(Person { answer: Some(("code=", "error=nobody&x=")), ..Person::default() }),
+        &store,
+        with(oauth),
+    )
+    .connect("s", &server.target())
+    .await
 }
 
 #[tokio::test]
@@ -61,14 +65,17 @@ async fn a_client_acts_for_itself_by_its_secret() {
     world.resource = json!({"scopes_supported": ["read"]});
     world.server = json!({"authorization_endpoint": null, "token_endpoint_auth_methods_supported": ["client_secret_basic"]});
     let server = world.start().await;
-    connect(&server, machine(Grant::ClientCredentials, Some("se cret"))).await.unwrap().tools().await.unwrap();
+    connect(&server, machine(Grant::ClientCredentials, Some("se cret")))
+        .await
+        .unwrap()
+        .tools()
+        .await
+        .unwrap();
     let [token] = server.log.of("/as/token").try_into().unwrap();
     let expected = format!("Basic {}", STANDARD.encode("me:se+cret"));
     assert_eq!(token.header("authorization"), Some(expected.as_str()));
     let resource = format!("{}/mcp", server.origin);
-    for (name, value) in
-        [("grant_type", "client_credentials"), ("resource", &resource), ("scope", "read")]
-    {
+    for (name, value) in [("grant_type", "client_credentials"), ("resource", &resource), ("scope", "read")] {
         assert_eq!(token.field(name).as_deref(), Some(value), "{name}");
     }
     assert!(token.field("client_secret").is_none() && server.log.of("/as/register").is_empty());
@@ -153,7 +160,8 @@ async fn idp(status: u16, answer: Value) -> Server {
 #[tokio::test]
 async fn an_enterprise_vouches_for_its_people() {
     let jag = "urn:ietf:params:oauth:token-type:id-jag";
-    let idp = idp(200, json!({"issued_token_type": jag, "access_token": "the-jag", "token_type": "N_A"})).await;
+    let idp =
+        idp(200, json!({"issued_token_type": jag, "access_token": "the-jag", "token_type": "N_A"})).await;
     let mut world = World::new();
     world.resource = json!({"scopes_supported": ["read"]});
     let server = world.start().await;
@@ -192,7 +200,10 @@ async fn an_identity_provider_may_say_no() {
         let idp = idp(status, answer).await;
         let server = World::new().start().await;
         let error = connect(&server, machine(enterprise(&idp.origin), Some("s"))).await.unwrap_err();
-        assert!(error.to_string().contains("identity provider") && error.to_string().contains(words), "{error}");
+        assert!(
+            error.to_string().contains("identity provider") && error.to_string().contains(words),
+            "{error}"
+        );
         assert!(server.log.of("/as/token").is_empty());
     }
 }
@@ -209,10 +220,8 @@ async fn a_workload_shows_what_its_platform_gave_it() {
     assert_eq!(token.field("client_id").as_deref(), Some("me"));
 
     // The assertion alone may do.
-    let oauth = OauthSettings {
-        grant: Grant::Workload(Assertion::Text("alone".into())),
-        ..OauthSettings::default()
-    };
+    let oauth =
+        OauthSettings { grant: Grant::Workload(Assertion::Text("alone".into())), ..OauthSettings::default() };
     connect(&server, oauth).await.unwrap();
     let token = &server.log.of("/as/token")[1];
     assert_eq!((token.field("assertion").as_deref(), token.field("client_id")), (Some("alone"), None));
@@ -243,7 +252,10 @@ async fn bound(nonces: bool) -> Server {
     let mut world = World::new();
     world.server = json!({"dpop_signing_alg_values_supported": ["RS256", "ES256"]});
     world.tokens = Arc::new(|n, _| {
-        (200, json!({"access_token": format!("t{n}"), "token_type": "dpop", "refresh_token": "r", "expires_in": 1}))
+        (
+            200,
+            json!({"access_token": format!("t{n}"), "token_type": "dpop", "refresh_token": "r", "expires_in": 1}),
+        )
     });
     world.judge = Arc::new(|_, _| Verdict::Good);
     Server::start(move |mut x| {

@@ -51,6 +51,11 @@ async fn a_start_opens_no_browser_unless_that_is_allowed() {
     assert_eq!((key.server, key.issuer), (format!("{}/mcp", server.origin), server.origin.clone()));
     client.connect("files", &server.target()).await.unwrap().call("echo", args("x")).await.unwrap();
     assert_eq!(person.count(), 1);
+
+    assert_eq!(client.logout(&target(&server)).await.unwrap().len(), 1);
+    let error = client.connect("files", &server.target()).await.unwrap_err();
+    assert!(matches!(error, Error::NeedsLogin(_)), "{error}");
+    assert!(client.logout(&target(&server)).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -140,7 +145,11 @@ async fn the_issuer_of_an_answer_is_compared_as_a_text() {
         (true, "iss=ISSUER%2F&code=".to_owned(), Some("another issuer")),
         (true, "iss=HTTP%3A%2F%2F127.0.0.1%3APORT&code=".to_owned(), Some("another issuer")),
         (true, "iss=http%3A%2F%2F127%252E0.0.1%3APORT&code=".to_owned(), Some("another issuer")),
-        (true, "iss=https%3A%2F%2Fevil.example&error=marker&error_description=marker&x=".to_owned(), Some("another issuer")),
+        (
+            true,
+            "iss=https%3A%2F%2Fevil.example&error=marker&error_description=marker&x=".to_owned(),
+            Some("another issuer"),
+        ),
         (true, "error=marker&error_description=marker&x=".to_owned(), Some("lacks its issuer")),
         (true, "iss=ISSUER&error=access_denied&x=".to_owned(), Some("access_denied")),
     ];
@@ -205,7 +214,12 @@ async fn scopes_are_kept_and_refresh_tokens_are_asked_for_where_they_are_offered
     for (settings, listed, first, second) in [
         (stateless(), vec!["offline_access", "read"], "read offline_access", "read offline_access write"),
         (stateless(), vec!["read"], "read", "read write"),
-        (Settings { offer: Revision::V2026_07_28, ..with(denied) }, vec!["offline_access"], "read", "read write"),
+        (
+            Settings { offer: Revision::V2026_07_28, ..with(denied) },
+            vec!["offline_access"],
+            "read",
+            "read write",
+        ),
         (with(oauth()), vec!["offline_access"], "read", "write"),
     ] {
         let mut world = World::new();
@@ -247,8 +261,7 @@ async fn a_browser_that_fails_is_told() {
 
 #[test]
 fn settings_show_no_secret() {
-    let known =
-        RegisteredClient { issuer: None, id: "the-id".into(), secret: Some("hunter2".into()) };
+    let known = RegisteredClient { issuer: None, id: "the-id".into(), secret: Some("hunter2".into()) };
     let assertion = sparring_client::oauth::Assertion::Text("hunter2".into());
     let settings = OauthSettings {
         registered: vec![known],

@@ -95,10 +95,18 @@ async fn two_clients_refresh_once_before_the_end_of_a_token() {
     let (person, store) = (Arc::new(Person::default()), memory());
     let both = [(), ()].map(|()| client(&person, &store, with(oauth())));
     both[0].login("s", &target(&server)).await.unwrap();
-    let connections = both.iter().map(|client| async { client.connect("s", &server.target()).await.unwrap() });
+    let connections =
+        both.iter().map(|client| async { client.connect("s", &server.target()).await.unwrap() });
     futures_util::future::join_all(connections).await;
     assert_eq!((person.count(), refreshes(&server)), (1, 1));
-    assert!(server.log.of("POST initialize").iter().skip(1).all(|r| r.header("authorization") == Some("Bearer t1")));
+    assert!(
+        server
+            .log
+            .of("POST initialize")
+            .iter()
+            .skip(1)
+            .all(|r| r.header("authorization") == Some("Bearer t1"))
+    );
 }
 
 fn target(server: &Server) -> sparring_client::HttpTarget {
@@ -144,8 +152,7 @@ async fn a_new_authorization_server_gets_nothing_of_the_old_one() {
     let later = Arc::clone(&world.later);
     let server = world.start().await;
     let (person, store) = (Arc::new(Person::default()), memory());
-    let connection =
-        client(&person, &store, with(oauth())).connect("s", &server.target()).await.unwrap();
+    let connection = client(&person, &store, with(oauth())).connect("s", &server.target()).await.unwrap();
     connection.tools().await.unwrap();
     *later.lock().unwrap() = json!({"authorization_servers": [other.origin]});
     connection.call("echo", args("x")).await.unwrap();
@@ -210,7 +217,11 @@ async fn a_client_that_is_registered_elsewhere_is_told() {
         assert_eq!(person.count(), usize::from(issuer.is_none()));
         // The secret stays in the settings.
         let records = store.of_server(&format!("{}/mcp", server.origin)).await.unwrap();
-        assert!(!serde_json::to_string(&records.iter().map(|r| &r.1).collect::<Vec<_>>()).unwrap().contains("s3cr3t"));
+        assert!(
+            !serde_json::to_string(&records.iter().map(|r| &r.1).collect::<Vec<_>>())
+                .unwrap()
+                .contains("s3cr3t")
+        );
     }
 }
 

@@ -192,7 +192,11 @@ pub(crate) fn with(oauth: OauthSettings) -> Settings {
     settings
 }
 
-pub(crate) async fn connect(server: &Server, person: &Arc<Person>, settings: Settings) -> Result<Connection, Error> {
+pub(crate) async fn connect(
+    server: &Server,
+    person: &Arc<Person>,
+    settings: Settings,
+) -> Result<Connection, Error> {
     let client = Client::builder(settings).browser(Arc::clone(person) as Arc<dyn Browser>).build();
     client.connect("s", &server.target()).await
 }
@@ -202,11 +206,7 @@ pub(crate) fn gets(server: &Server) -> Vec<String> {
 }
 
 /// A client with a store of one's own.
-pub(crate) fn client(
-    person: &Arc<Person>,
-    store: &Arc<dyn CredentialStore>,
-    settings: Settings,
-) -> Client {
+pub(crate) fn client(person: &Arc<Person>, store: &Arc<dyn CredentialStore>, settings: Settings) -> Client {
     Client::builder(settings)
         .browser(Arc::clone(person) as Arc<dyn Browser>)
         .credentials(Arc::clone(store))
@@ -214,7 +214,10 @@ pub(crate) fn client(
 }
 
 /// Only the latest token is good.
-pub(crate) fn latest_only(world: &mut World, tokens: impl Fn(usize, &Request) -> (u16, Value) + Send + Sync + 'static) {
+pub(crate) fn latest_only(
+    world: &mut World,
+    tokens: impl Fn(usize, &Request) -> (u16, Value) + Send + Sync + 'static,
+) {
     let good = Arc::new(Mutex::new(String::new()));
     let current = Arc::clone(&good);
     world.tokens = Arc::new(move |n, request| {
