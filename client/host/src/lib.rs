@@ -3,14 +3,26 @@
 //! A host is what its [`Settings`](sparring_profiles::Settings) say; a profile gives them
 //! ([`Profile::settings`](sparring_profiles::Profile::settings)). The protocol is `sparring-client`'s.
 //!
+//! - [`config`]: where configured servers come from.
 //! - [`entry`]: a configured server, in no host's dialect.
+//! - [`env`](mod@env): variables, environment, working directory and headers of a server; how it is reached.
+//! - [`filter`]: which of a server's tools there are.
+//! - [`naming`]: names under which a model sees them; [`shape`]: their schemas; [`results`]: what calls give.
+//! - [`wrappers`]: tools that stand for resources and prompts.
 //! - [`model`]: what a model gets to see: tools, content of results.
 //! - [`error`]: typed failures, with the host's own codes.
 //! - [`surroundings`]: where a host runs.
 
+pub mod config;
 pub mod entry;
+pub mod env;
 pub mod error;
+pub mod filter;
 pub mod model;
+pub mod naming;
+pub mod results;
+pub mod shape;
 pub mod surroundings;
+pub mod wrappers;
 
 pub use surroundings::Surroundings;
