@@ -3,16 +3,18 @@
 use crate::core::{Event, ListKind, Negotiated, RequestOptions, Session};
 use crate::engine::{Changed, Command, Engine, NewRequest, ProgressCallback, Status};
 use crate::error::Error;
-use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, SystemHttp};
+use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, Speaks, SystemHttp};
 use crate::link::Link;
 use crate::naming::{HashedNames, Naming};
 use crate::oauth::{Authorizer, AuthorizerParts, Browser, CredentialStore, MemoryStore, NoBrowser};
-use crate::schema;
+use crate::raw::Raw;
+use crate::result;
+pub use crate::result::CallResult;
 use crate::seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
     SystemEntropy,
 };
-use crate::settings::{ListChangedPolicy, Root, Settings};
+use crate::settings::{ListChangedPolicy, OauthSettings, Root, Settings};
 use crate::stdio::{Launcher, StdioLink, StdioTarget, SystemLauncher};
 use serde_json::{Map, Value, json};
 use sparring_wire::Revision;
@@ -27,8 +29,11 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 pub enum Target {
     /// As a child process.
     Stdio(StdioTarget),
-    /// Over Streamable HTTP.
+    /// Over Streamable HTTP, or over HTTP+SSE if the server turns out to know nothing else and
+    /// [`HttpSettings::legacy_fallback`](crate::HttpSettings::legacy_fallback) allows it.
     Http(HttpTarget),
+    /// Over HTTP+SSE of 2024-11-05; the URL is that of the event stream.
+    Sse(HttpTarget),
 }
 
 /// Everything a client is made of.
@@ -169,6 +174,11 @@ impl Client {
         let server: Arc<str> = Arc::from(server);
         let (incoming_sender, incoming) = mpsc::channel(256);
         let (hold_sender, holds) = mpsc::unbounded_channel();
+        let speaks = match target {
+            Target::Sse(_) => Speaks::Legacy,
+            _ if settings.http.legacy_fallback => Speaks::Either,
+            _ => Speaks::Streamable,
+        };
         let link = match target {
             Target::Stdio(target) => Link::Stdio(StdioLink::start(
                 &*self.parts.launcher,
@@ -177,28 +187,19 @@ impl Client {
                 &settings.stdio,
                 incoming_sender,
             )?),
-            Target::Http(target) => {
+            Target::Http(target) | Target::Sse(target) => {
                 // One each, so that the end of the connection is the end of its sockets.
                 let client = match &self.parts.http {
                     Some(client) => Arc::clone(client),
                     None => Arc::new(SystemHttp::new().map_err(|error| Error::Start(error.to_string()))?),
                 };
                 let auth = settings.oauth.as_ref().map(|oauth| {
-                    let auth = Authorizer::new(AuthorizerParts {
-                        server: Arc::clone(&server),
-                        target: target.clone(),
-                        settings: oauth.clone(),
-                        client_name: settings.name.clone(),
-                        http: Arc::clone(&client),
-                        browser: Arc::clone(&self.parts.browser),
-                        entropy: Arc::clone(&self.parts.entropy),
-                        store: Arc::clone(&self.parts.credentials),
-                    });
-                    Arc::new(auth) as Arc<dyn Authorize>
+                    Arc::new(self.authorizer(&server, target, oauth.clone(), &client)) as Arc<dyn Authorize>
                 });
                 Link::Http(HttpLink::new(HttpParts {
                     server: Arc::clone(&server),
                     target: target.clone(),
+                    speaks,
                     offer: settings.offer,
                     client,
                     auth,
@@ -245,6 +246,28 @@ impl Client {
     }
 }
 
+impl Client {
+    /// What authorizes requests to this server.
+    pub(crate) fn authorizer(
+        &self,
+        server: &Arc<str>,
+        target: &HttpTarget,
+        settings: OauthSettings,
+        http: &Arc<dyn HttpClient>,
+    ) -> Authorizer {
+        Authorizer::new(AuthorizerParts {
+            server: Arc::clone(server),
+            target: target.clone(),
+            settings,
+            client_name: self.parts.settings.name.clone(),
+            http: Arc::clone(http),
+            browser: Arc::clone(&self.parts.browser),
+            entropy: Arc::clone(&self.parts.entropy),
+            store: Arc::clone(&self.parts.credentials),
+        })
+    }
+}
+
 /// Events that a slow listener may lag behind before it loses the oldest.
 const EVENTS: usize = 1024;
 
@@ -258,45 +281,6 @@ pub struct Entry {
     pub key: String,
     /// The entry as the server gave it.
     pub json: Value,
-}
-
-/// A result of `tools/call`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallResult {
-    /// The result as the server gave it.
-    pub json: Value,
-}
-
-impl CallResult {
-    /// Whether the tool reports a failure of its own.
-    #[must_use]
-    pub fn is_error(&self) -> bool {
-        self.json.get("isError").and_then(Value::as_bool) == Some(true)
-    }
-
-    /// The content blocks.
-    #[must_use]
-    pub fn content(&self) -> &[Value] {
-        self.json.get("content").and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
-
-    /// The text blocks, joined by newlines.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let texts: Vec<&str> = self
-            .content()
-            .iter()
-            .filter(|b| b.get("type").and_then(Value::as_str) == Some("text"))
-            .filter_map(|b| b.get("text").and_then(Value::as_str))
-            .collect();
-        texts.join("\n")
-    }
-
-    /// `structuredContent`.
-    #[must_use]
-    pub fn structured(&self) -> Option<&Value> {
-        self.json.get("structuredContent")
-    }
 }
 
 /// How one call of a tool is to be made.
@@ -654,9 +638,9 @@ impl Connection {
         let CallOptions { request, progress, cancel } = options.into();
         let call = self.start_call(tool, arguments, request, progress);
         let canceller = call.canceller();
-        let result = call.wait();
+        let result = call.end();
         tokio::pin!(result);
-        let json = tokio::select! {
+        let (schema, raw) = tokio::select! {
             biased;
             result = &mut result => result?,
             reason = CancelSwitch::thrown(cancel.as_ref()) => {
@@ -664,7 +648,7 @@ impl Connection {
                 result.await?
             }
         };
-        Ok(CallResult { json })
+        CallResult::read(raw, schema.tool())
     }
 
     /// Reads a resource: the result of `resources/read`.
@@ -806,30 +790,12 @@ enum Check {
 }
 
 impl Check {
-    fn apply(&self, result: &Value) -> Result<(), Error> {
-        let Self::Tool(schema) = self else { return Ok(()) };
-        let structured = result.get("structuredContent");
-        match result.get("content") {
-            Some(Value::Array(blocks)) => {
-                if let Some(odd) = blocks.iter().find(|b| !b.get("type").is_some_and(Value::is_string)) {
-                    let odd: String = odd.to_string().chars().take(200).collect();
-                    return Err(Error::Invalid(format!("a content block has no type: {odd}")));
-                }
-            }
-            // Against the specification, but clear enough.
-            None if structured.is_some() => {}
-            _ => return Err(Error::Invalid("the result of tools/call has no array `content`".into())),
+    /// The output schema, if that is what is checked.
+    const fn tool(&self) -> Option<&Value> {
+        match self {
+            Self::Tool(schema) => schema.as_ref(),
+            Self::Nothing => None,
         }
-        let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
-        let Some(schema) = schema.as_ref().filter(|_| !failed) else { return Ok(()) };
-        let Some(structured) = structured else {
-            return Err(Error::Invalid(
-                "the tool has an output schema, but sent no structuredContent".into(),
-            ));
-        };
-        schema::check(schema, structured).map_err(|error| {
-            Error::Invalid(format!("structuredContent does not fit the output schema: {error}"))
-        })
     }
 }
 
@@ -837,22 +803,38 @@ impl Check {
 pub struct Call {
     inner: Arc<Inner>,
     key: u64,
-    result: oneshot::Receiver<Result<Value, Error>>,
+    result: oneshot::Receiver<Result<Raw, Error>>,
     ended: bool,
     check: Check,
 }
 
 impl Call {
-    /// Waits for the result.
+    /// Waits for the result, and parses it.
     ///
     /// # Errors
     /// Whatever keeps the result away.
-    pub async fn wait(mut self) -> Result<Value, Error> {
+    pub async fn wait(self) -> Result<Value, Error> {
+        let (check, raw) = self.end().await?;
+        let value = raw.value()?;
+        if let Check::Tool(schema) = &check {
+            result::verify(&value, schema.as_ref())?;
+        }
+        Ok(value)
+    }
+
+    /// Waits for the result as the server sent it; it is not looked into.
+    ///
+    /// # Errors
+    /// Whatever keeps the result away.
+    pub async fn raw(self) -> Result<Raw, Error> {
+        self.end().await.map(|(_, raw)| raw)
+    }
+
+    async fn end(mut self) -> Result<(Check, Raw), Error> {
         let result = (&mut self.result).await;
         self.ended = true;
-        let result = result.unwrap_or_else(|_| Err(self.inner.gone()))?;
-        self.check.apply(&result)?;
-        Ok(result)
+        let raw = result.unwrap_or_else(|_| Err(self.inner.gone()))?;
+        Ok((std::mem::replace(&mut self.check, Check::Nothing), raw))
     }
 
     /// A handle that can cancel the request while another task waits for it.

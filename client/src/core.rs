@@ -4,13 +4,18 @@
 //! and look at [`Session::deadline`] again.
 
 mod asks;
+mod envelope;
 mod gate;
 
 pub use asks::{Ask, AskKey, ElicitAnswer, Elicitation, RpcError, Sampling};
 
 use crate::error::Error;
+use crate::raw::Raw;
 use crate::settings::{Declared, Root, Settings, Timeouts};
 use asks::Asks;
+use envelope::Envelope;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sparring_wire::jsonrpc::{self, codes};
 use sparring_wire::{Id, Revision};
@@ -30,8 +35,8 @@ pub enum Action {
     Resolve {
         /// Which request.
         ticket: Ticket,
-        /// Its result.
-        outcome: Result<Value, Error>,
+        /// Its result, not parsed yet.
+        outcome: Result<Raw, Error>,
     },
     /// The id on the wire will not be answered any more (timeout, cancellation).
     Forget(Id),
@@ -574,20 +579,25 @@ impl Session {
         }
     }
 
-    /// Takes in one message, as text.
-    pub fn receive(&mut self, now: Duration, text: &str) {
+    /// Takes in one message, as text. Results are not parsed: they come out as they are.
+    pub fn receive(&mut self, now: Duration, text: impl Into<String>) {
         if self.is_closed() {
             return;
         }
+        let whole = Raw::new(text.into());
+        let text = whole.as_str();
         let body = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
-        if body.is_empty() {
-            return;
-        }
-        match serde_json::from_str::<Value>(body) {
-            Ok(Value::Object(message)) => self.message(now, message, None),
-            Ok(Value::Array(batch)) => self.batch(now, batch, body),
-            Ok(_) => self.skip("neither a JSON object nor an array", body),
-            Err(error) => self.skip(&format!("not JSON: {error}"), body),
+        let read = match body.as_bytes().first() {
+            None => return,
+            Some(b'{') => {
+                Envelope::read(body).map(|envelope| self.single(now, &whole, body, &envelope, None))
+            }
+            Some(b'[') => serde_json::from_str(body).map(|batch| self.batch(now, &whole, body, batch)),
+            Some(_) => serde_json::from_str::<IgnoredAny>(body)
+                .map(|_| self.skip("neither a JSON object nor an array", body)),
+        };
+        if let Err(error) = read {
+            self.skip(&format!("not JSON: {error}"), body);
         }
     }
 
@@ -710,7 +720,7 @@ impl Session {
         Some(request)
     }
 
-    fn resolve(&mut self, ticket: Ticket, outcome: Result<Value, Error>) {
+    fn resolve(&mut self, ticket: Ticket, outcome: Result<Raw, Error>) {
         let Some(request) = self.drop_request(ticket) else { return };
         if request.purpose == Purpose::Ping {
             self.pinging = false;
@@ -721,7 +731,7 @@ impl Session {
     }
 
     /// The request has been answered, or never will be.
-    fn conclude(&mut self, now: Duration, ticket: Ticket, outcome: Result<Value, Error>) {
+    fn conclude(&mut self, now: Duration, ticket: Ticket, outcome: Result<Raw, Error>) {
         let purpose = self.requests.get(&ticket).map(|r| r.purpose);
         if purpose != Some(Purpose::Initialize) {
             // The answer to a ping of the client's own may be an error: it proves as much.
@@ -729,7 +739,7 @@ impl Session {
             return;
         }
         self.drop_request(ticket);
-        match outcome.and_then(|result| self.settle(result)) {
+        match outcome.and_then(|result| self.settle(result.value()?)) {
             Ok(negotiated) => {
                 self.negotiated = Some(negotiated.clone());
                 self.phase = Phase::Ready;
@@ -804,58 +814,69 @@ impl Session {
         self.actions.push_back(Action::Event(Event::Skipped { reason: reason.to_owned(), text }));
     }
 
-    fn batch(&mut self, now: Duration, batch: Vec<Value>, text: &str) {
+    fn batch(&mut self, now: Duration, whole: &Raw, text: &str, batch: Vec<&RawValue>) {
         let has_batching = self.negotiated.as_ref().is_some_and(|n| n.revision.has_batching());
-        if batch.is_empty() || !has_batching || self.phase != Phase::Ready {
+        let members = batch.into_iter().map(|member| (member.get(), Envelope::read(member.get())));
+        if members.len() == 0 || !has_batching || self.phase != Phase::Ready {
             self.skip("a batch, which the protocol version does not have here", text);
             // Whoever waits for an answer in it should not wait in vain.
-            for member in &batch {
-                if let Some(id) = member.get("id").and_then(Id::from_value)
-                    && member.get("method").is_none()
-                {
+            for envelope in members.filter_map(|(_, envelope)| envelope.ok()).filter(|e| !e.has_method) {
+                if let Some(id) = Id::from_value(&small(envelope.id)) {
                     self.fail(now, &id, Error::Invalid("the answer came in a batch".into()));
                 }
             }
             return;
         }
         let group = self.asks.begin_batch();
-        for member in batch {
-            match member {
-                Value::Object(message) => self.message(now, message, Some(group)),
-                other => self.skip("a member of a batch is no object", &other.to_string()),
+        for (member, envelope) in members {
+            match envelope {
+                Ok(envelope) => self.single(now, whole, member, &envelope, Some(group)),
+                Err(_) => self.skip("a member of a batch is no object", member),
             }
         }
         let sent = self.asks.end_batch(group);
         self.actions.extend(sent.map(Action::Send));
     }
 
-    fn message(&mut self, now: Duration, mut message: Map<String, Value>, group: Option<u64>) {
+    /// A message that is an object: `text`, a part of `whole`.
+    fn single(
+        &mut self,
+        now: Duration,
+        whole: &Raw,
+        text: &str,
+        envelope: &Envelope<'_>,
+        group: Option<u64>,
+    ) {
         self.heard = now;
-        let proper = message.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
-        if message.contains_key("method") {
-            let text = |m: &Map<String, Value>| Value::Object(m.clone()).to_string();
-            if !proper {
-                return self.skip("`jsonrpc` is not \"2.0\"", &text(&message));
-            }
-            let Some(Value::String(method)) = message.remove("method") else {
-                return self.skip("`method` is not a string", &text(&message));
-            };
-            let params = message.remove("params");
-            match message.remove("id") {
-                None => self.notification(now, &method, params.unwrap_or(Value::Null)),
-                Some(id) => match Id::from_value(&id) {
-                    Some(id) => self.server_request(id, &method, params, group),
-                    None => self.skip("the id of a request is neither string nor integer", &id.to_string()),
-                },
-            }
-            return;
+        if !envelope.has_method {
+            return self.response(now, whole, text, envelope);
         }
-        let (result, error) = (message.remove("result"), message.remove("error"));
+        if !envelope.proper {
+            return self.skip("`jsonrpc` is not \"2.0\"", text);
+        }
+        let mut message: Map<String, Value> = match serde_json::from_str(text) {
+            Ok(message) => message,
+            Err(error) => return self.skip(&format!("not JSON: {error}"), text),
+        };
+        let Some(Value::String(method)) = message.remove("method") else {
+            return self.skip("`method` is not a string", text);
+        };
+        let params = message.remove("params");
+        match message.remove("id") {
+            None => self.notification(now, &method, params.unwrap_or(Value::Null)),
+            Some(id) => match Id::from_value(&id) {
+                Some(id) => self.server_request(id, &method, params, group),
+                None => self.skip("the id of a request is neither string nor integer", &id.to_string()),
+            },
+        }
+    }
+
+    fn response(&mut self, now: Duration, whole: &Raw, text: &str, envelope: &Envelope<'_>) {
+        let (result, error) = (envelope.result, envelope.error);
         if result.is_none() && error.is_none() {
-            let text = Value::Object(message).to_string();
-            return self.skip("none of `method`, `result` and `error`", &text);
+            return self.skip("none of `method`, `result` and `error`", text);
         }
-        let raw_id = message.remove("id").unwrap_or(Value::Null);
+        let raw_id = small(envelope.id);
         let id = Id::from_value(&raw_id);
         let Some(ticket) = id.as_ref().and_then(|id| self.ticket_of(id)) else {
             // The right digits as a string: surely meant, surely wrong. Better a clear failure than a hang.
@@ -874,12 +895,16 @@ impl Session {
             return;
         };
         self.useful |= self.phase == Phase::Ready;
-        let outcome = match (result, error) {
-            _ if !proper => Err(Error::Invalid("the answer lacks `\"jsonrpc\": \"2.0\"`".into())),
+        let outcome = match (result.map(|result| whole.part(result)), error) {
+            _ if !envelope.proper => Err(Error::Invalid("the answer lacks `\"jsonrpc\": \"2.0\"`".into())),
             (Some(_), Some(_)) => Err(Error::Invalid("the answer has both `result` and `error`".into())),
+            _ if envelope.twice.is_some() => {
+                let member = envelope.twice.unwrap_or_default();
+                Err(Error::Invalid(format!("the answer has the member `{member}` twice")))
+            }
             (Some(result), None) if result.is_object() => Ok(result),
             (Some(_), None) => Err(Error::Invalid("the `result` of the answer is no object".into())),
-            (None, error) => Err(protocol_error(error.unwrap_or(Value::Null))),
+            (None, error) => Err(protocol_error(&small(error))),
         };
         self.conclude(now, ticket, outcome);
     }
@@ -985,7 +1010,12 @@ impl Session {
     }
 }
 
-fn protocol_error(error: Value) -> Error {
+/// A member that is expected to be small; null if it is absent, or can't be read.
+fn small(text: Option<&str>) -> Value {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+fn protocol_error(error: &Value) -> Error {
     let code = error.get("code").and_then(Value::as_i64);
     let message = error.get("message").and_then(Value::as_str);
     match (code, message) {

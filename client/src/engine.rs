@@ -5,6 +5,7 @@ use crate::core::{
 };
 use crate::error::Error;
 use crate::link::{FromLink, Link};
+use crate::raw::Raw;
 use crate::seams::{Callbacks, MessageFilter};
 use crate::settings::Root;
 use serde_json::Value;
@@ -35,12 +36,12 @@ pub(crate) struct NewRequest {
     pub(crate) params: Option<Value>,
     pub(crate) options: RequestOptions,
     pub(crate) progress: Option<ProgressCallback>,
-    pub(crate) reply: oneshot::Sender<Result<Value, Error>>,
+    pub(crate) reply: oneshot::Sender<Result<Raw, Error>>,
 }
 
 struct Caller {
     key: u64,
-    reply: oneshot::Sender<Result<Value, Error>>,
+    reply: oneshot::Sender<Result<Raw, Error>>,
     progress: Option<ProgressCallback>,
 }
 
@@ -233,14 +234,12 @@ impl State {
     fn item(&mut self, item: FromLink) {
         let now = self.now();
         match item {
-            FromLink::Message(text) => match &self.filter {
-                None => self.session.receive(now, &text),
-                Some(filter) => {
-                    for text in filter.incoming(&self.server, text) {
-                        self.session.receive(now, &text);
-                    }
-                }
-            },
+            FromLink::Message(text) => self.message(now, text),
+            FromLink::Refused { id, text, error } => {
+                self.message(now, text);
+                // Of no effect if that was the answer.
+                self.session.fail(now, &id, error);
+            }
             FromLink::TooLong { start, limit } => self.session.too_long(now, &start, limit),
             FromLink::Failed { id, error } => self.session.fail(now, &id, error),
             FromLink::SessionLost { generation, id } => {
@@ -256,15 +255,26 @@ impl State {
         }
     }
 
+    fn message(&mut self, now: Duration, text: String) {
+        match &self.filter {
+            None => self.session.receive(now, text),
+            Some(filter) => {
+                for text in filter.incoming(&self.server, text) {
+                    self.session.receive(now, text);
+                }
+            }
+        }
+    }
+
     fn carry_out(&mut self) {
         let mut ready = false;
         while let Some(action) = self.session.next_action() {
             match action {
                 Action::Send(message) => match &self.filter {
-                    None => self.link.send(message),
+                    None => self.link.send(&message, Vec::new()),
                     Some(filter) => {
                         for message in filter.outgoing(&self.server, message) {
-                            self.link.send(message);
+                            self.link.send(&message, Vec::new());
                         }
                     }
                 },

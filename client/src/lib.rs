@@ -36,6 +36,8 @@ mod link;
 pub mod naming;
 pub mod oauth;
 mod platform;
+mod raw;
+mod result;
 pub mod schema;
 mod seams;
 mod settings;
@@ -53,7 +55,8 @@ pub use error::Error;
 pub use host::{Host, HostTool, ServerStatus};
 pub use http::{HttpClient, HttpTarget};
 pub use naming::Naming;
-pub use oauth::{Browser, CredentialStore};
+pub use oauth::{Browser, CredentialStore, NeedsLogin};
+pub use raw::Raw;
 pub use seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
     SystemEntropy,

@@ -7,6 +7,9 @@ use crate::stdio::StdioLink;
 use serde_json::Value;
 use sparring_wire::{Id, Revision};
 
+/// Header fields that belong to a message: names and values.
+pub(crate) type Headers = Vec<(String, String)>;
+
 /// From a shell to the engine.
 #[derive(Debug)]
 pub(crate) enum FromLink {
@@ -16,6 +19,9 @@ pub(crate) enum FromLink {
     TooLong { start: String, limit: usize },
     /// The request with this id will not be answered, unless it was.
     Failed { id: Id, error: Error },
+    /// The request with this id was answered with a failing HTTP status whose body, `text`, is an answer of JSON-RPC, in
+    /// the stateless revision. `error`: what the status means without it, and which it is.
+    Refused { id: Id, text: String, error: Error },
     /// The session is unknown to the server; `id`: of the request that met that.
     SessionLost { generation: u64, id: Option<Id> },
     /// Something to tell the caller.
@@ -31,11 +37,11 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Queues a message.
-    pub(crate) fn send(&mut self, message: Value) {
+    /// Queues a message. `headers` are for HTTP alone.
+    pub(crate) fn send(&mut self, message: &Value, headers: Headers) {
         match self {
-            Self::Stdio(link) => link.send(&message),
-            Self::Http(link) => link.send(message),
+            Self::Stdio(link) => link.send(message),
+            Self::Http(link) => link.send(message, headers),
         }
     }
 

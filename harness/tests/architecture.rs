@@ -10,11 +10,12 @@ mod architecture {
     use toml::Table;
 
     /// What each crate of the workspace may build on. `dev` is for its tests only, beside the rest.
-    const MAY_USE: [(&str, &[&str], &[&str]); 12] = [
+    const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
         ("sparring-wire", &[], &[]),
         ("sparring-profiles", &["sparring-wire"], &[]),
         ("sparring-client", &["sparring-wire"], &[]),
         ("sparring-host", &["sparring-wire", "sparring-client", "sparring-profiles"], &[]),
+        ("sparring-client-cli", &["sparring-client", "sparring-wire"], &[]),
         ("sparring-mock-servers", &["sparring-wire"], &[]),
         ("sparring-scenarios", &["sparring-wire", "sparring-mock-servers", "sparring-profiles"], &[]),
         ("sparring-reports", &[], &[]),

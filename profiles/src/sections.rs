@@ -470,9 +470,9 @@ sections! {
         /// The forms in which a tool can be shown.
         levels: Vec<Level> = vec![Level::Full, Level::Brief, Level::Summary],
         /// The tool that gives the full schema of another.
-        describe_tool: String,
+        describe_tool: String = "describe_tool".to_owned(),
         /// The tool that finds deferred tools.
-        search_tool: String,
+        search_tool: String = "tool_search".to_owned(),
         /// Names of its arguments.
         search_args: Vec<String> = strings(["query", "names", "server", "limit"]),
         /// The queries it understands.

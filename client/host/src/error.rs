@@ -71,6 +71,14 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// Of what the protocol's client says about a server.
+    pub fn of(server: &str, error: sparring_client::Error) -> Self {
+        match error {
+            sparring_client::Error::NeedsLogin(_) => Self::NeedsLogin { server: server.to_owned() },
+            error => Self::Server { server: server.to_owned(), error },
+        }
+    }
+
     /// Which of the host's own codes it has.
     pub const fn code(&self) -> Option<ErrorCode> {
         Some(match self {

@@ -25,6 +25,29 @@ pub struct ModelTool {
     pub annotations: Option<Value>,
 }
 
+impl ModelTool {
+    /// The name that its server knows it by; none if it is no server's tool.
+    pub fn raw(&self) -> Option<&str> {
+        match &self.route {
+            Route::Tool { tool, .. } => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// Whether it stands for resources or prompts.
+    pub const fn is_wrapper(&self) -> bool {
+        matches!(
+            self.route,
+            Route::ListResources(_) | Route::ReadResource(_) | Route::ListPrompts(_) | Route::GetPrompt(_)
+        )
+    }
+
+    /// Whether it is the host's own: it describes, finds or calls other tools.
+    pub const fn is_own(&self) -> bool {
+        matches!(self.route, Route::Describe | Route::Search | Route::Dispatch)
+    }
+}
+
 /// What calling a tool does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Route {

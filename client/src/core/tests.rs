@@ -11,7 +11,7 @@ const fn ms(n: u64) -> Duration {
 struct Peer {
     session: Session,
     sent: Vec<Value>,
-    resolved: HashMap<Ticket, Result<Value, Error>>,
+    resolved: HashMap<Ticket, Result<Raw, Error>>,
     events: Vec<Event>,
     asks: Vec<(AskKey, Ask)>,
     cancelled_asks: Vec<AskKey>,
@@ -732,7 +732,7 @@ proptest! {
                         1 if !initializing => message.to_string().replace("\"id\":", "\"id\": \"x\", \"i\":"),
                         _ => message.to_string(),
                     };
-                    peer.session.receive(ms(now), &text);
+                    peer.session.receive(ms(now), text);
                 }
                 Step::Cancel(n) => {
                     if let Some(ticket) = tickets.get(n as usize % tickets.len().max(1)) {
@@ -747,7 +747,7 @@ proptest! {
                     asked += 1;
                     let ask = json!({"jsonrpc": "2.0", "id": format!("a{asked}"), "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});
                     let message = if n % 2 == 0 { json!([ask, {"jsonrpc": "2.0", "id": n, "method": "ping"}]) } else { ask };
-                    peer.session.receive(ms(now), &message.to_string());
+                    peer.session.receive(ms(now), message.to_string());
                 }
                 Step::Reply(n) => {
                     if let Some((key, _)) = peer.asks.get(n as usize % peer.asks.len().max(1)).cloned() {
@@ -757,12 +757,12 @@ proptest! {
                 Step::CancelAsk(n) => {
                     let id = format!("a{}", u32::from(n) % (asked + 1));
                     let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
-                    peer.session.receive(ms(now), &message.to_string());
+                    peer.session.receive(ms(now), message.to_string());
                 }
                 Step::Progress(n) => {
                     let token = format!("progress-{n}");
                     let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": n}});
-                    peer.session.receive(ms(now), &message.to_string());
+                    peer.session.receive(ms(now), message.to_string());
                 }
                 Step::Lost(n) => {
                     let id = pick(n).map(Id::Number);
@@ -772,7 +772,7 @@ proptest! {
                         _ => peer.session.session_lost(ms(now), id.as_ref()),
                     }
                 }
-                Step::Noise(text) => peer.session.receive(ms(now), &text),
+                Step::Noise(text) => peer.session.receive(ms(now), text),
             }
             peer.pump();
             all_sent.append(&mut peer.sent);

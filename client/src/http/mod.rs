@@ -1,29 +1,37 @@
-//! The Streamable HTTP transport: each message a POST, answers as JSON or as streams.
+//! The HTTP transports: Streamable HTTP, where each message is a POST and answers are JSON or streams, and HTTP+SSE of
+//! 2024-11-05.
 
 mod client;
+mod legacy;
+mod pool;
+mod post;
+mod session;
 mod stream;
+mod system;
+#[cfg(feature = "tls")]
+mod tls;
 
-pub use client::{HttpBody, HttpClient, HttpError, HttpRequest, HttpResponse, Purpose, SystemHttp};
+pub use client::{HttpBody, HttpClient, HttpError, HttpRequest, HttpResponse, Purpose};
+pub(crate) use session::Speaks;
+pub use system::SystemHttp;
 
-use crate::core::Event;
 use crate::error::Error;
-use crate::link::FromLink;
+use crate::link::{FromLink, Headers};
 use crate::settings::HttpSettings;
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde::Deserialize;
+use post::Post;
 use serde_json::Value;
-use serde_json::value::RawValue;
+use session::{SessionState, Shared, set_bearer};
 use sparring_wire::{Id, Revision};
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
-use stream::Cursor;
-use tokio::sync::{mpsc, watch};
+use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use url::Url;
 
-/// A server reached over Streamable HTTP.
+/// A server reached over HTTP.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct HttpTarget {
     /// The MCP endpoint.
@@ -50,11 +58,22 @@ impl std::fmt::Debug for HttpTarget {
 /// Supplies and renews access tokens.
 #[async_trait]
 pub(crate) trait Authorize: Send + Sync {
-    /// A token for this server, if there is one; refreshed if it is about to expire.
-    async fn bearer(&self) -> Option<String>;
+    /// What authorizes one request to this server, if there is anything; refreshed if it is about to expire.
+    async fn pass(&self, method: &str, url: &str) -> Option<Pass>;
+
+    /// Told of the nonce for proofs that came with a response from `url`.
+    fn learn(&self, url: &str, nonce: &str);
 
     /// Reacts to a 401 or 403. `Ok(true)`: send the request again; `Ok(false)`: not a matter of authorization.
     async fn react(&self, refusal: Refusal<'_>) -> Result<bool, Error>;
+}
+
+/// What authorizes one request.
+pub(crate) struct Pass {
+    /// The access token.
+    pub(crate) token: String,
+    /// A proof that the sender has the token's key, if it is bound to one.
+    pub(crate) proof: Option<String>,
 }
 
 /// A 401 or 403.
@@ -75,44 +94,6 @@ pub(crate) struct Refusal<'a> {
     pub(crate) settled: bool,
 }
 
-/// What lives as long as one session.
-#[derive(Debug)]
-struct SessionState {
-    generation: u64,
-    id: OnceLock<String>,
-    revision: OnceLock<Revision>,
-    /// Whether `notifications/initialized` has been accepted, so that requests may follow it.
-    gate: watch::Sender<bool>,
-}
-
-impl SessionState {
-    fn new(generation: u64) -> Arc<Self> {
-        Arc::new(Self {
-            generation,
-            id: OnceLock::new(),
-            revision: OnceLock::new(),
-            gate: watch::Sender::new(true),
-        })
-    }
-
-    async fn pass_gate(&self) {
-        // The sender lives as long as this; an error is impossible.
-        drop(self.gate.subscribe().wait_for(|open| *open).await);
-    }
-}
-
-struct Shared {
-    server: Arc<str>,
-    target: HttpTarget,
-    offer: Revision,
-    client: Arc<dyn HttpClient>,
-    auth: Option<Arc<dyn Authorize>>,
-    settings: HttpSettings,
-    incoming: mpsc::Sender<FromLink>,
-    /// Told when a request waits for a person, and when no longer.
-    holds: mpsc::UnboundedSender<(Id, bool)>,
-}
-
 /// The shell of one connection.
 pub(crate) struct HttpLink {
     shared: Arc<Shared>,
@@ -129,6 +110,7 @@ pub(crate) struct HttpLink {
 pub(crate) struct HttpParts {
     pub(crate) server: Arc<str>,
     pub(crate) target: HttpTarget,
+    pub(crate) speaks: Speaks,
     pub(crate) offer: Revision,
     pub(crate) client: Arc<dyn HttpClient>,
     pub(crate) auth: Option<Arc<dyn Authorize>>,
@@ -139,13 +121,14 @@ pub(crate) struct HttpParts {
 
 impl HttpLink {
     pub(crate) fn new(parts: HttpParts) -> Result<Self, Error> {
-        let HttpParts { server, target, offer, client, auth, settings, incoming, holds } = parts;
+        let HttpParts { server, target, speaks, offer, client, auth, settings, incoming, holds } = parts;
         let url = Url::parse(&target.url)
             .map_err(|error| Error::Start(format!("`{}` is not a URL: {error}", target.url)))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::Start(format!("`{}` is not an http URL", target.url)));
         }
-        let shared = Arc::new(Shared { server, target, offer, client, auth, settings, incoming, holds });
+        let shared =
+            Arc::new(Shared { server, target, speaks, offer, client, auth, settings, incoming, holds });
         Ok(Self {
             shared,
             session: SessionState::new(1),
@@ -157,7 +140,8 @@ impl HttpLink {
         })
     }
 
-    pub(crate) fn send(&mut self, message: Value) {
+    /// Sends a message, with the header fields that belong to it.
+    pub(crate) fn send(&mut self, message: &Value, headers: Headers) {
         while self.requests.try_join_next().is_some() {}
         while self.notices.try_join_next().is_some() {}
         if self.posts.len() >= self.sweep_at {
@@ -170,12 +154,15 @@ impl HttpLink {
         if initialized {
             self.session.gate.send_replace(false);
         }
+        let version = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(session::VERSION));
         let post = Post {
             shared: Arc::clone(&self.shared),
             session: Arc::clone(&self.session),
             waits: !initialized && !method.is_empty(),
             method,
             id: id.clone(),
+            stateless: version.is_some_and(|(_, v)| v.parse().is_ok_and(Revision::is_stateless)),
+            headers,
             body: Bytes::from(message.to_string()),
         };
         match id {
@@ -185,10 +172,9 @@ impl HttpLink {
             }
             None => {
                 self.notices.spawn(async move {
-                    let session = Arc::clone(&post.session);
                     post.notice().await;
                     if initialized {
-                        session.gate.send_replace(true);
+                        post.session.gate.send_replace(true);
                     }
                 });
             }
@@ -208,7 +194,8 @@ impl HttpLink {
 
     /// Opens the standalone stream.
     pub(crate) fn open_stream(&mut self) {
-        if self.shared.settings.open_stream {
+        let stateless = self.session.revision.get().is_some_and(|revision| revision.is_stateless());
+        if self.shared.settings.open_stream && !stateless && !self.session.is_legacy() {
             self.stream.spawn(stream::standalone(Arc::clone(&self.shared), Arc::clone(&self.session)));
         }
     }
@@ -230,10 +217,12 @@ impl HttpLink {
         drop(timeout(wait, async { while self.notices.join_next().await.is_some() {} }).await);
         self.notices.abort_all();
         if self.session.id.get().is_some() && self.shared.settings.delete_session {
-            let mut request = self.shared.request(&self.session, Purpose::McpDelete, &self.shared.target.url);
+            let mut request =
+                self.shared.request(&self.session, Purpose::McpDelete, &self.shared.target.url, &[]);
             let delete = async {
                 if let Some(auth) = &self.shared.auth {
-                    set_bearer(&mut request.headers, auth.bearer().await.as_deref());
+                    let pass = auth.pass(&request.method, &request.url).await;
+                    set_pass(&mut request.headers, pass.as_ref());
                 }
                 // 405 is an answer too: the server keeps its sessions.
                 drop(self.shared.client.send(request).await);
@@ -242,12 +231,15 @@ impl HttpLink {
         }
     }
 }
+<<<<<<< HEAD
+=======
 
-fn set_bearer(headers: &mut Vec<(String, String)>, token: Option<&str>) {
-    if let Some(token) = token {
-        headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
-        headers.push(("Authorization".into(), format!("Bearer {token}")));
-    }
+fn set_pass(headers: &mut Vec<(String, String)>, pass: Option<&Pass>) {
+    let Some(Pass { token, proof }) = pass else { return };
+    headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+    let scheme = if proof.is_some() { "DPoP" } else { "Bearer" };
+    headers.push(("Authorization".into(), format!("{scheme} {token}")));
+    headers.extend(proof.iter().map(|proof| ("DPoP".into(), proof.clone())));
 }
 
 /// Scheme, host and port.
@@ -294,21 +286,24 @@ impl Shared {
             if let Some(last) = what.last_event_id {
                 request.headers.push(("Last-Event-ID".into(), last.to_owned()));
             }
-            let token = match &self.auth {
+            let pass = match &self.auth {
                 Some(auth) => {
                     // Another request may be waiting for a person; then this one does as well.
                     let _hold = what.id.map(|id| Hold::new(&self.holds, id));
-                    auth.bearer().await
+                    auth.pass(&request.method, &url).await
                 }
                 None => None,
             };
-            set_bearer(&mut request.headers, token.as_deref());
+            set_pass(&mut request.headers, pass.as_ref());
             let response = self.client.send(request).await.map_err(|error| match error {
                 HttpError::Connect(why) if what.method == "initialize" => {
                     Error::Start(format!("could not reach {url}: {why}"))
                 }
                 other => Error::Closed(format!("the request to {url} failed: {other}")),
             })?;
+            if let (Some(auth), Some(nonce)) = (&self.auth, response.header("dpop-nonce")) {
+                auth.learn(&url, nonce);
+            }
             match (response.status, &self.auth) {
                 (307 | 308, _) if redirects < self.settings.max_redirects => {
                     let base = Url::parse(&url).map_err(|e| Error::Start(e.to_string()))?;
@@ -329,7 +324,7 @@ impl Shared {
                     let refusal = Refusal {
                         status,
                         challenges: &challenges,
-                        token: token.as_deref(),
+                        token: pass.as_ref().map(|pass| pass.token.as_str()),
                         operation: what.operation,
                         tries,
                         revision: session.revision.get().copied().unwrap_or(self.offer),
@@ -534,3 +529,4 @@ fn answers(text: &str, id: &Id) -> bool {
         true => serde_json::from_str::<Vec<Probe<'_>>>(text).is_ok_and(|batch| batch.iter().any(one)),
     }
 }
+>>>>>>> p3

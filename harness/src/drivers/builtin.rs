@@ -320,7 +320,7 @@ impl Reference {
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
-            Target::Http { url } => {
+            Target::Http { url } | Target::SseLegacy { url } => {
                 let mut target = HttpTarget::new(url);
                 target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
                 sparring_client::Target::Http(target)
@@ -426,7 +426,7 @@ impl Reference {
         }
         let outcome = host.call_with(&tool.name, arguments(call)?, options).await;
         lock(&self.cancels).remove(step);
-        Ok(outcome?.json)
+        Ok(outcome?.into_json())
     }
 
     async fn list(&self, of: &op::Of, kind: ListKind) -> Result<Value, Failure> {
