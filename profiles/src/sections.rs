@@ -562,10 +562,16 @@ sections! {
         per_session_option: bool = true,
         /// Each project has children of its own.
         per_context: bool = false,
+        /// A server that was started stays up until it is stopped or the program ends, whoever holds it.
+        keeps_started: bool = false,
+        /// Each session asks a shared server for its tools itself.
+        lists_per_session: bool = false,
         /// A changed server serves its holders to the end.
         retires: bool = true,
         /// The call in flight at a restart is repeated.
         restart_retries: bool = false,
+        /// After a restart by hand, the fresh process waits for the next call.
+        restart_waits: bool = false,
         /// `NAME=value` that turns sharing off.
         off_env: String = "SPARRING_NO_MCP_POOL=1".to_owned(),
     }

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_client::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
 use sparring_client::{
-    Callbacks, Client, Connection, Declared, ElicitationCapability, HttpTarget, RootsCapability,
-    SamplingCapability, Settings, Target,
+    Callbacks, Client, Connection, Declared, ElicitationCapability, Entry, Error, HttpTarget,
+    RootsCapability, SamplingCapability, Settings, Target,
 };
 use sparring_wire::Revision;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl Job {
 
     async fn follow(&self, course: Course, connection: &Connection) -> Done {
         match course {
-            Course::List => drop(connection.tools().await?),
+            Course::List => drop(offered(connection.tools().await)?),
             Course::Call(calls) => {
                 connection.tools().await?;
                 for (tool, arguments) in calls {
@@ -208,15 +208,23 @@ impl Job {
     }
 }
 
+/// A list; an empty one, if the server has no such thing.
+fn offered(list: Result<Arc<Vec<Entry>>, Error>) -> Result<Arc<Vec<Entry>>, Error> {
+    match list {
+        Err(Error::Refused(_)) => Ok(Arc::default()),
+        other => other,
+    }
+}
+
 /// Lists everything, and uses one of each kind.
 async fn use_all(connection: &Connection) -> Done {
-    if let Some(tool) = connection.tools().await?.first() {
+    if let Some(tool) = offered(connection.tools().await)?.first() {
         connection.call(&tool.key, made_up(tool.json.get("inputSchema"))).await?;
     }
-    if let Some(resource) = connection.resources().await?.first() {
+    if let Some(resource) = offered(connection.resources().await)?.first() {
         connection.read(&resource.key).await?;
     }
-    if let Some(prompt) = connection.prompts().await?.first() {
+    if let Some(prompt) = offered(connection.prompts().await)?.first() {
         connection.prompt(&prompt.key, Map::new()).await?;
     }
     Ok(())

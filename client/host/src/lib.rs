@@ -4,6 +4,7 @@
 //! ([`Profile::settings`](sparring_profiles::Profile::settings)). The protocol is `sparring-client`'s.
 //!
 //! - [`config`]: where configured servers come from.
+//! - [`Host`] is a program's lifetime; [`Session`] a chat or an agent, with the tools that one model sees.
 //! - [`entry`]: a configured server, in no host's dialect.
 //! - [`env`](mod@env): variables, environment, working directory and headers of a server; how it is reached.
 //! - [`filter`]: which of a server's tools there are.
@@ -20,23 +21,41 @@
 //! - [`auth`]: what a host promises about signing in.
 
 pub mod auth;
+pub mod clock;
 pub mod config;
+mod context;
+pub mod control;
 pub mod disclosure;
 pub mod entry;
 pub mod env;
 pub mod error;
+pub mod events;
 pub mod files;
 pub mod filter;
+mod host;
 pub mod model;
 pub mod naming;
+pub mod parts;
 pub mod paths;
 pub mod policy;
+pub mod pool;
 pub mod prompt;
 pub mod redact;
 pub mod results;
+mod server;
+mod session;
 pub mod shape;
+pub mod store;
 pub mod surroundings;
 mod template;
 pub mod wrappers;
 
+pub use control::{Control, Inspect};
+pub use entry::ServerEntry;
+pub use error::HostError;
+pub use host::{Host, HostBuilder};
+pub use parts::HostParts;
+pub use server::ServerState;
+pub use server::target::Place;
+pub use session::{Session, SessionOptions};
 pub use surroundings::Surroundings;

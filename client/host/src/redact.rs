@@ -37,7 +37,7 @@ pub trait Redact: Send + Sync {
         let clean = |text: String| self.clean(&text);
         match error {
             HostError::Server { server, error } => {
-                HostError::Server { server, error: clean_error(error, &clean) }
+                HostError::Server { server, error: Box::new(clean_error(*error, &clean)) }
             }
             HostError::Disabled(name, why) => HostError::Disabled(name, clean(why)),
             HostError::Denied { tool, why } => HostError::Denied { tool, why: clean(why) },
@@ -182,7 +182,9 @@ impl Known {
                 .names
                 .iter()
                 .filter(|name| starts_word && !name.is_empty() && rest.starts_with(name.as_str()))
-                .filter(|name| !rest.get(name.len()..).and_then(|r| r.chars().next()).is_some_and(forms::is_word))
+                .filter(|name| {
+                    !rest.get(name.len()..).and_then(|r| r.chars().next()).is_some_and(forms::is_word)
+                })
                 .max_by_key(|name| name.len());
             if let Some(name) = name {
                 out.push_str(name);

@@ -1,6 +1,8 @@
 //! What the exchanges of one connection share: where they go, with which header fields, and with whose authority.
 
-use super::{Authorize, HttpClient, HttpError, HttpRequest, HttpResponse, HttpTarget, Purpose, Refusal};
+use super::{
+    Authorize, HttpClient, HttpError, HttpRequest, HttpResponse, HttpTarget, Pass, Purpose, Refusal,
+};
 use crate::error::Error;
 use crate::link::{FromLink, Headers};
 use crate::settings::HttpSettings;
@@ -141,21 +143,24 @@ impl Shared {
         loop {
             let mut request = self.request(session, what.purpose, &url, what.headers);
             request.body = what.body.cloned();
-            let token = match &self.auth {
+            let pass = match &self.auth {
                 Some(auth) => {
                     // Another request may be waiting for a person; then this one does as well.
                     let _hold = what.id.map(|id| Hold::new(&self.holds, id));
-                    auth.bearer().await
+                    auth.pass(&request.method, &url).await
                 }
                 None => None,
             };
-            set_bearer(&mut request.headers, token.as_deref());
+            set_pass(&mut request.headers, pass.as_ref());
             let response = self.client.send(request).await.map_err(|error| match error {
                 HttpError::Connect(why) if what.method == "initialize" => {
                     Error::Start(format!("could not reach {url}: {why}"))
                 }
                 other => Error::Closed(format!("the request to {url} failed: {other}")),
             })?;
+            if let (Some(auth), Some(nonce)) = (&self.auth, response.header("dpop-nonce")) {
+                auth.learn(&url, nonce);
+            }
             match (response.status, &self.auth) {
                 (307 | 308, _) if redirects < self.settings.max_redirects => {
                     let base = Url::parse(&url).map_err(|e| Error::Start(e.to_string()))?;
@@ -176,7 +181,7 @@ impl Shared {
                     let refusal = Refusal {
                         status,
                         challenges: &challenges,
-                        token: token.as_deref(),
+                        token: pass.as_ref().map(|pass| pass.token.as_str()),
                         operation: what.method,
                         tries,
                         revision: session.revision.get().copied().unwrap_or(self.offer),
@@ -202,11 +207,12 @@ impl Shared {
 /// The header field that says which revision is spoken.
 pub(super) const VERSION: &str = "MCP-Protocol-Version";
 
-pub(super) fn set_bearer(headers: &mut Headers, token: Option<&str>) {
-    if let Some(token) = token {
-        headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
-        headers.push(("Authorization".into(), format!("Bearer {token}")));
-    }
+pub(super) fn set_pass(headers: &mut Headers, pass: Option<&Pass>) {
+    let Some(Pass { token, proof }) = pass else { return };
+    headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+    let scheme = if proof.is_some() { "DPoP" } else { "Bearer" };
+    headers.push(("Authorization".into(), format!("{scheme} {token}")));
+    headers.extend(proof.iter().map(|proof| ("DPoP".into(), proof.clone())));
 }
 
 /// Whether scheme, host and port are the same.

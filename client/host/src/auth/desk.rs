@@ -101,8 +101,9 @@ impl LoginDesk {
         };
         let url = match back {
             WayBack::Pasted(url) => url.trim().to_owned(),
-            WayBack::Forwarded(parameters) => redirect(&waiting.url, &parameters)
-                .ok_or_else(|| HostError::Refused(format!("the login to {server:?} has no redirect address")))?,
+            WayBack::Forwarded(parameters) => redirect(&waiting.url, &parameters).ok_or_else(|| {
+                HostError::Refused(format!("the login to {server:?} has no redirect address"))
+            })?,
         };
         if let Some(waiting) = open.logins.remove(server) {
             // A flow that was given up no longer listens.

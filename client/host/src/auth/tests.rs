@@ -9,7 +9,11 @@ fn settings(host: &str) -> AuthSettings {
 }
 
 fn entry(auth: Value) -> ServerEntry {
-    ServerEntry { name: "s".into(), auth: Some(auth).filter(|auth| !auth.is_null()), ..ServerEntry::default() }
+    ServerEntry {
+        name: "s".into(),
+        auth: Some(auth).filter(|auth| !auth.is_null()),
+        ..ServerEntry::default()
+    }
 }
 
 const HEADER: (&str, &str) = ("authorization", "Bearer x");
@@ -67,11 +71,15 @@ fn the_client_is_who_the_host_and_the_entry_say() {
     assert_eq!(oauth.metadata_document.as_deref(), Some("https://m.test/c"));
     assert_eq!(oauth.login, LoginPolicy::Never);
     for wrong in [json!(1), json!("basic"), json!({"client_id": 1}), json!({"callback_port": 70000})] {
-        assert!(matches!(sign_in(&mouaif, &entry(wrong.clone()), vec![]), Err(HostError::Config(_))), "{wrong}");
+        assert!(
+            matches!(sign_in(&mouaif, &entry(wrong.clone()), vec![]), Err(HostError::Config(_))),
+            "{wrong}"
+        );
     }
 }
 
-const ADDRESS: &str = "https://as.test/authorize?state=s&redirect_uri=http%3A%2F%2F127.0.0.1%3A7777%2Fcallback";
+const ADDRESS: &str =
+    "https://as.test/authorize?state=s&redirect_uri=http%3A%2F%2F127.0.0.1%3A7777%2Fcallback";
 
 fn desk(ways: &[Login]) -> (Arc<LoginDesk>, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));

@@ -18,7 +18,7 @@ use crate::error::HostError;
 use crate::model::{ModelTool, Route};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sparring_profiles::{Catalog, Disclosure, DisclosingSettings, FoundCall, Level, Unfound};
+use sparring_profiles::{Catalog, DisclosingSettings, Disclosure, FoundCall, Level, Unfound};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which tools are deferred.

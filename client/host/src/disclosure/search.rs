@@ -39,7 +39,8 @@ impl Search {
         let mut search = Self { limit: settings.search_limit as usize, ..Self::default() };
         if let Some(limit) = argument("limit") {
             let limit = limit.as_u64().filter(|limit| *limit > 0);
-            search.limit = limit.and_then(|limit| limit.try_into().ok()).ok_or("`limit` is a whole number above 0")?;
+            search.limit =
+                limit.and_then(|limit| limit.try_into().ok()).ok_or("`limit` is a whole number above 0")?;
         }
         if let Some(names) = argument("names") {
             let names: Option<Vec<String>> = names
@@ -115,9 +116,7 @@ impl Search {
         let about = format!("{} {}", text(&tool.title), text(&tool.description));
         match &self.query {
             None => Some(Rank::default()),
-            Some(Query::Substring(part)) => {
-                (name.contains(part) || about.contains(part)).then(Rank::default)
-            }
+            Some(Query::Substring(part)) => (name.contains(part) || about.contains(part)).then(Rank::default),
             Some(Query::Keywords(words)) => {
                 let scores: Vec<u32> =
                     words.iter().map(|word| score(word, &name, &about)).filter(|score| *score > 0).collect();

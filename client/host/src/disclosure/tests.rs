@@ -20,7 +20,9 @@ fn tool(server: &str, raw: &str, description: &str) -> ModelTool {
 }
 
 fn tools(server: &str, count: usize) -> Vec<ModelTool> {
-    (0..count).map(|n| tool(server, &format!("t{n:02}"), if n % 2 == 0 { "even number" } else { "odd" })).collect()
+    (0..count)
+        .map(|n| tool(server, &format!("t{n:02}"), if n % 2 == 0 { "even number" } else { "odd" }))
+        .collect()
 }
 
 /// Everything a view is made of, for one host.
@@ -73,7 +75,12 @@ fn with_nothing_set_a_host_shows_all_or_a_catalog() {
 
 #[test]
 fn own_tools_stay_unless_they_are_marked() {
-    let wrapper = ModelTool { route: Route::ListResources(None), server: None, name: "list".into(), ..tool("a", "b", "") };
+    let wrapper = ModelTool {
+        route: Route::ListResources(None),
+        server: None,
+        name: "list".into(),
+        ..tool("a", "b", "")
+    };
     let mut bench = Bench::new("zidane", vec![tool("a", "b", ""), wrapper]);
     assert_eq!(bench.shown(), ["list", "tool_search", "call_tool"]);
     bench.options.defer.insert("list".into());
@@ -130,9 +137,15 @@ fn substrings_names_servers_and_limits() {
     bench.tools.push(tool("b", "special", "Even more"));
     assert_eq!(bench.search(json!({"query": "even"})).len(), 20);
     assert_eq!(bench.search(json!({"query": "EVEN", "limit": 1000})).len(), 27);
-    assert_eq!(bench.search(json!({"query": "even", "limit": 3})), ["mcp__a__t00", "mcp__a__t02", "mcp__a__t04"]);
+    assert_eq!(
+        bench.search(json!({"query": "even", "limit": 3})),
+        ["mcp__a__t00", "mcp__a__t02", "mcp__a__t04"]
+    );
     assert_eq!(bench.search(json!({"query": "even", "server": "b"})), ["mcp__b__t00", "mcp__b__special"]);
-    assert_eq!(bench.search(json!({"names": ["special", "mcp__a__t01", "t00", "none"]})), ["mcp__b__special", "mcp__a__t01"]);
+    assert_eq!(
+        bench.search(json!({"names": ["special", "mcp__a__t01", "t00", "none"]})),
+        ["mcp__b__special", "mcp__a__t01"]
+    );
     assert_eq!(bench.search(json!({"query": "nothing like it"})), Vec::<String>::new());
     assert_eq!(bench.search(json!({"query": "select:mcp__a__t01"})), Vec::<String>::new());
     assert_eq!(bench.search(json!({})).len(), 20);
@@ -141,7 +154,13 @@ fn substrings_names_servers_and_limits() {
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json!({"tools": [], "notFound": ["none"]}));
     let (text, _) = bench.now().search(json!({"names": ["special"]}).as_object().unwrap()).unwrap();
     assert!(text.contains("secret_schema") && text.contains("call_tool"), "{text}");
-    for wrong in [json!({"limit": 0}), json!({"limit": "3"}), json!({"limit": 1.5}), json!({"query": 1}), json!({"names": "a"})] {
+    for wrong in [
+        json!({"limit": 0}),
+        json!({"limit": "3"}),
+        json!({"limit": 1.5}),
+        json!({"query": 1}),
+        json!({"names": "a"}),
+    ] {
         assert!(bench.now().search(wrong.as_object().unwrap()).is_err(), "{wrong}");
     }
 }
@@ -223,7 +242,8 @@ fn the_dispatcher_is_taken_away_once() {
 #[test]
 fn short_forms_hold_no_schema_and_describing_gives_it() {
     let long = format!("First line {}\nSecond line", "x".repeat(200));
-    let mut bench = Bench::new("chaz", vec![tool("a", "x", &long), tool("a", "y", &long), tool("b", "z", &long)]);
+    let mut bench =
+        Bench::new("chaz", vec![tool("a", "x", &long), tool("a", "y", &long), tool("b", "z", &long)]);
     bench.settings.default = Disclosure::Full;
     assert_eq!(bench.shown().len(), 3);
     let levels = json!({"default": "brief", "tools": {"mcp__a__*": "summary", "mcp__a__y": "full"}});

@@ -120,9 +120,8 @@ fn the_root_is_the_declared_folder() {
 #[test]
 fn a_working_directory_outside_is_refused() {
     let Place { _folder, real, link } = place();
-    let rules = |cwd_escape| {
-        ProjectPaths::new(&RootsSettings { cwd_escape, ..settings() }, &link, Some(&link))
-    };
+    let rules =
+        |cwd_escape| ProjectPaths::new(&RootsSettings { cwd_escape, ..settings() }, &link, Some(&link));
     for (cwd, inside) in [
         (link.join("sub"), true),
         (real.join("sub/../sub"), true),

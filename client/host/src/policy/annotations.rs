@@ -17,7 +17,9 @@ pub struct Hints {
 impl Hints {
     /// Those of a tool.
     pub fn of(tool: &ModelTool) -> Self {
-        let is = |name: &str| tool.annotations.as_ref().and_then(|hints| hints.get(name)) == Some(&Value::Bool(true));
+        let is = |name: &str| {
+            tool.annotations.as_ref().and_then(|hints| hints.get(name)) == Some(&Value::Bool(true))
+        };
         Self { read_only: is("readOnlyHint"), destructive: is("destructiveHint") }
     }
 

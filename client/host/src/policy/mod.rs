@@ -52,7 +52,10 @@ pub struct Ruling {
 impl Ruling {
     /// The budget of a call, in seconds, if the rule has one.
     pub fn timeout(&self) -> Option<f64> {
-        self.rule.get("timeout").and_then(Value::as_f64).filter(|seconds| seconds.is_finite() && *seconds > 0.0)
+        self.rule
+            .get("timeout")
+            .and_then(Value::as_f64)
+            .filter(|seconds| seconds.is_finite() && *seconds > 0.0)
     }
 
     /// Its mode, if it has one.
@@ -181,7 +184,8 @@ impl PolicyRules for Layered {
         {
             return Some(Withheld::NotReadOnly);
         }
-        let off = || self.decision(standing, tool, &self.ruling(standing, tool), &Map::new()) == Decision::Off;
+        let off =
+            || self.decision(standing, tool, &self.ruling(standing, tool), &Map::new()) == Decision::Off;
         (settings.off_hides && !tool.is_own() && off()).then_some(Withheld::Off)
     }
 }

@@ -26,7 +26,12 @@ fn book(rules: Value) -> RuleBook {
     book
 }
 
-fn decide(settings: &PolicySettings, rules: &RuleBook, tool: &ModelTool, arguments: Value) -> (Layer, Decision) {
+fn decide(
+    settings: &PolicySettings,
+    rules: &RuleBook,
+    tool: &ModelTool,
+    arguments: Value,
+) -> (Layer, Decision) {
     let standing = Standing { settings, rules };
     let ruling = Layered.ruling(&standing, tool);
     let decision = Layered.decision(&standing, tool, &ruling, arguments.as_object().unwrap());
@@ -157,7 +162,8 @@ fn approvals_ask_unless_they_say_otherwise() {
 
 #[test]
 fn an_exact_rule_beats_globs_and_the_longest_glob_the_others() {
-    let rules = book(json!({"tools": {"*": "off", "mcp__a__*": "ask", "mcp__a__[": "off", "mcp__a__b": "allow"}}));
+    let rules =
+        book(json!({"tools": {"*": "off", "mcp__a__*": "ask", "mcp__a__[": "off", "mcp__a__b": "allow"}}));
     let of = |name: &str| rules.tool(name).unwrap()["mode"].as_str().unwrap().to_owned();
     assert_eq!((of("mcp__a__b"), of("mcp__a__c"), of("x")), ("allow".into(), "ask".into(), "off".into()));
     assert_eq!(of("mcp__a__["), "off");
@@ -187,7 +193,8 @@ fn modes_that_there_are_not_ask() {
 #[test]
 fn wrappers_obey_unless_the_host_says_otherwise() {
     let mouaif = settings("mouaif");
-    let wrapper = ModelTool { route: Route::ReadResource(Some("fs".into())), ..tool("fs", "read", json!({})) };
+    let wrapper =
+        ModelTool { route: Route::ReadResource(Some("fs".into())), ..tool("fs", "read", json!({})) };
     assert_eq!(decide(&mouaif, &RuleBook::default(), &wrapper, json!({})).1, Decision::Ask);
     let free = PolicySettings { wrappers_too: false, ..mouaif };
     assert_eq!(decide(&free, &RuleBook::default(), &wrapper, json!({})).1, Decision::Allow);
@@ -269,7 +276,10 @@ fn the_file_of_a_project_keeps_what_it_holds_besides() {
     );
     let mut rules = RuleBook::default();
     file.load(&mut rules).unwrap();
-    assert_eq!((rules.tool("mcp__a__b"), rules.server("a"), rules.project()), (allow.as_ref(), allow.as_ref(), allow.as_ref()));
+    assert_eq!(
+        (rules.tool("mcp__a__b"), rules.server("a"), rules.project()),
+        (allow.as_ref(), allow.as_ref(), allow.as_ref())
+    );
     file.save(&Change { scope: Scope::Tool("mcp__a__b".into()), rule: None }).unwrap();
     let mut rules = RuleBook::default();
     file.load(&mut rules).unwrap();

@@ -77,7 +77,11 @@ const fn is_unreserved(byte: u8) -> bool {
 }
 
 const fn is_path(byte: u8) -> bool {
-    is_unreserved(byte) || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@' | b'/')
+    is_unreserved(byte)
+        || matches!(
+            byte,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@' | b'/'
+        )
 }
 
 const fn is_query(byte: u8) -> bool {
@@ -94,10 +98,13 @@ pub(super) fn without_bearer(text: &str) -> String {
     const SCHEME: &str = "bearer ";
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    let is_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | '+' | '/' | '=' | '%');
-    while let Some(at) = rest.char_indices().map(|(at, _)| at).find(|at| {
-        rest.get(*at..*at + SCHEME.len()).is_some_and(|word| word.eq_ignore_ascii_case(SCHEME))
-    }) {
+    let is_token =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | '+' | '/' | '=' | '%');
+    while let Some(at) = rest
+        .char_indices()
+        .map(|(at, _)| at)
+        .find(|at| rest.get(*at..*at + SCHEME.len()).is_some_and(|word| word.eq_ignore_ascii_case(SCHEME)))
+    {
         let (before, after) = rest.split_at(at + SCHEME.len());
         out.push_str(before);
         let blanks = after.len() - after.trim_start_matches(' ').len();

@@ -14,7 +14,8 @@ pub(super) fn clean(text: &str, userinfo: bool, query: bool) -> String {
         let is_end = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '<' | '>' | '`');
         let (url, tail) = after.split_at(after.find(is_end).unwrap_or(after.len()));
         rest = tail;
-        let schemed = before.strip_suffix("://").is_some_and(|b| b.ends_with(|c: char| c.is_ascii_alphanumeric()));
+        let schemed =
+            before.strip_suffix("://").is_some_and(|b| b.ends_with(|c: char| c.is_ascii_alphanumeric()));
         match schemed {
             true => out.push_str(&clean_one(url, userinfo, query)),
             false => out.push_str(url),

@@ -47,7 +47,11 @@ fn control_sequences_are_gone() {
     ] {
         assert_eq!(redactor.clean(text), clean, "{text:?}");
     }
-    assert_eq!(Redactor::new(&RedactionSettings { removes: vec![], ..Settings::default().redaction }).clean("\u{1b}[1m"), "\u{1b}[1m");
+    assert_eq!(
+        Redactor::new(&RedactionSettings { removes: vec![], ..Settings::default().redaction })
+            .clean("\u{1b}[1m"),
+        "\u{1b}[1m"
+    );
 }
 
 #[test]
@@ -116,17 +120,25 @@ fn failures_are_cleaned_and_keep_their_kind() {
         message: "blue-whale".into(),
         data: Some(json!({"X-Team": ["blue-whale"]})),
     };
-    let cleaned = redactor.failure(HostError::Server { server: "files".into(), error });
-    let expected = Error::Protocol { code: -3, message: "***".into(), data: Some(json!({"X-Team": ["***"]})) };
-    assert_eq!(cleaned, HostError::Server { server: "files".into(), error: expected });
-    let unset = HostError::UnsetVariable { server: "files".into(), field: "env.API_KEY".into(), variable: "V".into() };
+    let cleaned = redactor.failure(HostError::Server { server: "files".into(), error: Box::new(error) });
+    let expected =
+        Error::Protocol { code: -3, message: "***".into(), data: Some(json!({"X-Team": ["***"]})) };
+    assert_eq!(cleaned, HostError::Server { server: "files".into(), error: Box::new(expected) });
+    let unset = HostError::UnsetVariable {
+        server: "files".into(),
+        field: "env.API_KEY".into(),
+        variable: "V".into(),
+    };
     assert_eq!(redactor.failure(unset.clone()), unset);
 }
 
 #[test]
 fn an_entry_is_read_back_without_values() {
     let settings = Settings::default().redaction;
-    let shown = shown(&ServerEntry { auth: Some(json!({"client_id": "c", "client_secret": "geheim"})), ..entry() }, &settings);
+    let shown = shown(
+        &ServerEntry { auth: Some(json!({"client_id": "c", "client_secret": "geheim"})), ..entry() },
+        &settings,
+    );
     let text = shown.to_string();
     for secret in ["s3cr", "whale", "dXNl", "pa%20ss", "query-value", "geheim"] {
         assert!(!text.contains(secret), "{secret} in {text}");
