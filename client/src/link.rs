@@ -1,6 +1,6 @@
 //! What the engine and a transport shell say to each other.
 
-use crate::core::Event;
+use crate::core::{Event, Headers};
 use crate::error::Error;
 use crate::http::HttpLink;
 use crate::stdio::StdioLink;
@@ -16,6 +16,8 @@ pub(crate) enum FromLink {
     TooLong { start: String, limit: usize },
     /// The request with this id will not be answered, unless it was.
     Failed { id: Id, error: Error },
+    /// The request with this id was refused by an HTTP status; `body`: what came with it, if that was JSON.
+    Refused { id: Id, status: u16, body: Option<Value>, error: Error },
     /// The session is unknown to the server; `id`: of the request that met that.
     SessionLost { generation: u64, id: Option<Id> },
     /// Something to tell the caller.
@@ -31,11 +33,11 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Queues a message.
-    pub(crate) fn send(&mut self, message: Value) {
+    /// Queues a message. The header fields are for HTTP.
+    pub(crate) fn send(&mut self, message: Value, headers: &Headers) {
         match self {
             Self::Stdio(link) => link.send(&message),
-            Self::Http(link) => link.send(message),
+            Self::Http(link) => link.send(message, headers.clone()),
         }
     }
 

@@ -5,7 +5,7 @@ mod stream;
 
 pub use client::{HttpBody, HttpClient, HttpError, HttpRequest, HttpResponse, Purpose, SystemHttp};
 
-use crate::core::Event;
+use crate::core::{Event, Headers};
 use crate::error::Error;
 use crate::link::FromLink;
 use crate::settings::HttpSettings;
@@ -14,8 +14,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use sparring_wire::{Id, Revision};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use stream::Cursor;
 use tokio::sync::{mpsc, watch};
@@ -108,6 +110,8 @@ struct Shared {
     client: Arc<dyn HttpClient>,
     auth: Option<Arc<dyn Authorize>>,
     settings: HttpSettings,
+    /// Which credentials the latest request was made with, as a number that tells nothing about them.
+    credentials: Arc<AtomicU64>,
     incoming: mpsc::Sender<FromLink>,
     /// Told when a request waits for a person, and when no longer.
     holds: mpsc::UnboundedSender<(Id, bool)>,
@@ -133,19 +137,21 @@ pub(crate) struct HttpParts {
     pub(crate) client: Arc<dyn HttpClient>,
     pub(crate) auth: Option<Arc<dyn Authorize>>,
     pub(crate) settings: HttpSettings,
+    pub(crate) credentials: Arc<AtomicU64>,
     pub(crate) incoming: mpsc::Sender<FromLink>,
     pub(crate) holds: mpsc::UnboundedSender<(Id, bool)>,
 }
 
 impl HttpLink {
     pub(crate) fn new(parts: HttpParts) -> Result<Self, Error> {
-        let HttpParts { server, target, offer, client, auth, settings, incoming, holds } = parts;
+        let HttpParts { server, target, offer, client, auth, settings, credentials, incoming, holds } = parts;
         let url = Url::parse(&target.url)
             .map_err(|error| Error::Start(format!("`{}` is not a URL: {error}", target.url)))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::Start(format!("`{}` is not an http URL", target.url)));
         }
-        let shared = Arc::new(Shared { server, target, offer, client, auth, settings, incoming, holds });
+        let shared =
+            Arc::new(Shared { server, target, offer, client, auth, settings, credentials, incoming, holds });
         Ok(Self {
             shared,
             session: SessionState::new(1),
@@ -157,7 +163,8 @@ impl HttpLink {
         })
     }
 
-    pub(crate) fn send(&mut self, message: Value) {
+    /// Sends a message; `headers` are those that its revision asks for, beside the usual ones.
+    pub(crate) fn send(&mut self, message: Value, headers: Headers) {
         while self.requests.try_join_next().is_some() {}
         while self.notices.try_join_next().is_some() {}
         if self.posts.len() >= self.sweep_at {
@@ -176,6 +183,7 @@ impl HttpLink {
             waits: !initialized && !method.is_empty(),
             method,
             id: id.clone(),
+            headers,
             body: Bytes::from(message.to_string()),
         };
         match id {
@@ -208,7 +216,8 @@ impl HttpLink {
 
     /// Opens the standalone stream.
     pub(crate) fn open_stream(&mut self) {
-        if self.shared.settings.open_stream {
+        let stateless = self.session.revision.get().is_some_and(|revision| revision.is_stateless());
+        if self.shared.settings.open_stream && !stateless {
             self.stream.spawn(stream::standalone(Arc::clone(&self.shared), Arc::clone(&self.session)));
         }
     }
@@ -248,6 +257,12 @@ fn set_bearer(headers: &mut Vec<(String, String)>, token: Option<&str>) {
         headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
         headers.push(("Authorization".into(), format!("Bearer {token}")));
     }
+}
+
+/// Tells credentials apart.
+fn fingerprint(token: Option<&str>) -> u64 {
+    let digest = Sha256::digest(token.unwrap_or_default());
+    digest.iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
 /// Scheme, host and port.
@@ -291,6 +306,10 @@ impl Shared {
         loop {
             let mut request = self.request(session, what.purpose, &url);
             request.body.clone_from(&what.body);
+            for (name, value) in what.headers {
+                request.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+                request.headers.push((name.clone(), value.clone()));
+            }
             if let Some(last) = what.last_event_id {
                 request.headers.push(("Last-Event-ID".into(), last.to_owned()));
             }
@@ -302,6 +321,7 @@ impl Shared {
                 }
                 None => None,
             };
+            self.credentials.store(fingerprint(token.as_deref()), Ordering::Relaxed);
             set_bearer(&mut request.headers, token.as_deref());
             let response = self.client.send(request).await.map_err(|error| match error {
                 HttpError::Connect(why) if what.method == "initialize" => {
@@ -377,6 +397,8 @@ struct Exchange<'a> {
     /// The method, and for a tool its name.
     operation: &'a str,
     id: Option<&'a Id>,
+    /// Header fields of the message.
+    headers: &'a [(String, String)],
     body: Option<Bytes>,
     last_event_id: Option<&'a str>,
 }
@@ -388,6 +410,7 @@ struct Post {
     /// Whether it has to wait until `notifications/initialized` was accepted.
     waits: bool,
     id: Option<Id>,
+    headers: Headers,
     body: Bytes,
 }
 
@@ -404,6 +427,7 @@ impl Post {
             method: &self.method,
             operation: &self.method,
             id: self.id.as_ref(),
+            headers: &self.headers,
             body: Some(self.body.clone()),
             last_event_id: None,
         };
@@ -448,7 +472,10 @@ impl Post {
             return Ok(());
         }
         if !(200..300).contains(&response.status) {
-            return Err(status_error(response).await);
+            let (id, status) = (id.clone(), response.status);
+            let (error, body) = explain(response).await;
+            self.shared.report(FromLink::Refused { id, status, body, error }).await;
+            return Ok(());
         }
         if self.method == "initialize"
             && let Some(session) = response.header("mcp-session-id")
@@ -485,6 +512,11 @@ impl Post {
 
 /// What a failing status means.
 async fn status_error(response: HttpResponse) -> Error {
+    explain(response).await.0
+}
+
+/// What a failing status means, and the body if it is JSON.
+async fn explain(response: HttpResponse) -> (Error, Option<Value>) {
     let status = response.status;
     let location = response.header("location").map(str::to_owned);
     let body = response.read(EXCERPT).await.unwrap_or_default();
@@ -505,11 +537,11 @@ async fn status_error(response: HttpResponse) -> Error {
             text => text.chars().take(200).collect(),
         },
     };
-    if status == 401 {
-        Error::Auth { message, status: Some(status) }
-    } else {
-        Error::Http { status, message }
-    }
+    let error = match status {
+        401 => Error::Auth { message, status: Some(status) },
+        _ => Error::Http { status, message },
+    };
+    (error, json)
 }
 
 /// As much of a message as tells whether it answers a request.
@@ -520,15 +552,11 @@ struct Probe<'a> {
     method: Option<serde::de::IgnoredAny>,
 }
 
-/// Whether the text is, or holds, an answer to the request. Digits in quotes count: the core has its own view.
+/// Whether the text is, or holds, an answer to the request.
 fn answers(text: &str, id: &Id) -> bool {
-    let wanted = match id {
-        Id::Number(n) => n.to_string(),
-        Id::String(s) => s.clone(),
-    };
-    let one = |probe: &Probe<'_>| {
-        probe.method.is_none() && probe.id.is_some_and(|found| found.get().trim_matches('"') == wanted)
-    };
+    let wanted = id.to_string();
+    let one =
+        |probe: &Probe<'_>| probe.method.is_none() && probe.id.is_some_and(|found| found.get() == wanted);
     match text.trim_start().starts_with('[') {
         false => serde_json::from_str(text).is_ok_and(|probe| one(&probe)),
         true => serde_json::from_str::<Vec<Probe<'_>>>(text).is_ok_and(|batch| batch.iter().any(one)),

@@ -101,7 +101,10 @@ pub(super) async fn answer(
             return Ok(());
         }
         let unfinished = || Error::Closed("the stream ended before the answer to the request".into());
-        let Some(last) = cursor.last_id.clone() else { return Err(end.why.unwrap_or_else(unfinished)) };
+        let resumable = session.revision.get().is_none_or(|revision| revision.has_handshake());
+        let Some(last) = cursor.last_id.clone().filter(|_| resumable) else {
+            return Err(end.why.unwrap_or_else(unfinished));
+        };
         if failures >= shared.settings.stream_attempts {
             return Err(end.why.unwrap_or_else(unfinished));
         }
@@ -184,8 +187,15 @@ async fn get(
     last_event_id: Option<&str>,
     id: Option<&Id>,
 ) -> Result<HttpResponse, Error> {
-    let exchange =
-        Exchange { purpose: Purpose::McpGet, method: "GET", operation: "GET", id, body: None, last_event_id };
+    let exchange = Exchange {
+        purpose: Purpose::McpGet,
+        method: "GET",
+        operation: "GET",
+        id,
+        headers: &[],
+        body: None,
+        last_event_id,
+    };
     shared.exchange(session, &exchange).await
 }
 
