@@ -6,7 +6,7 @@ use crate::core::{Event, Filter, Headers, ListKind, Negotiated, Origin, RequestO
 use crate::engine::{Answer, Changed, Command, Engine, NewRequest, ProgressCallback, Status};
 use crate::eras::Eras;
 use crate::error::Error;
-use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, SystemHttp};
+use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, Speaks, SystemHttp};
 use crate::link::Link;
 use crate::naming::{HashedNames, Naming};
 use crate::oauth::{Authorizer, AuthorizerParts, Browser, CredentialStore, MemoryStore, NoBrowser};
@@ -17,7 +17,7 @@ use crate::seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
     SystemEntropy,
 };
-use crate::settings::{ListChangedPolicy, Root, Settings, TaskUse};
+use crate::settings::{ListChangedPolicy, OauthSettings, Root, Settings, TaskUse};
 use crate::stdio::{Launcher, StdioLink, StdioTarget, SystemLauncher};
 use crate::subscription::Subscription;
 use serde_json::{Map, Value, json};
@@ -34,8 +34,11 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 pub enum Target {
     /// As a child process.
     Stdio(StdioTarget),
-    /// Over Streamable HTTP.
+    /// Over Streamable HTTP, or over HTTP+SSE if the server turns out to know nothing else and
+    /// [`HttpSettings::legacy_fallback`](crate::HttpSettings::legacy_fallback) allows it.
     Http(HttpTarget),
+    /// Over HTTP+SSE of 2024-11-05; the URL is that of the event stream.
+    Sse(HttpTarget),
 }
 
 /// Everything a client is made of.
@@ -177,6 +180,7 @@ impl Client {
         let (transport, site) = match target {
             Target::Stdio(_) => (Transport::Stdio, None),
             Target::Http(target) => (Transport::Http, Eras::site(&target.url)),
+            Target::Sse(_) => (Transport::SseLegacy, None),
         };
         let mut origin =
             Origin { seed: [0; 32], unix: std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default() };
@@ -184,6 +188,11 @@ impl Client {
         let prior = site.as_deref().and_then(|site| self.parts.eras.get(site));
         let (incoming_sender, incoming) = mpsc::channel(256);
         let (hold_sender, holds) = mpsc::unbounded_channel();
+        let speaks = match target {
+            Target::Sse(_) => Speaks::Legacy,
+            _ if settings.http.legacy_fallback => Speaks::Either,
+            _ => Speaks::Streamable,
+        };
         let link = match target {
             Target::Stdio(target) => Link::Stdio(StdioLink::start(
                 &*self.parts.launcher,
@@ -192,28 +201,19 @@ impl Client {
                 &settings.stdio,
                 incoming_sender,
             )?),
-            Target::Http(target) => {
+            Target::Http(target) | Target::Sse(target) => {
                 // One each, so that the end of the connection is the end of its sockets.
                 let client = match &self.parts.http {
                     Some(client) => Arc::clone(client),
                     None => Arc::new(SystemHttp::new().map_err(|error| Error::Start(error.to_string()))?),
                 };
                 let auth = settings.oauth.as_ref().map(|oauth| {
-                    let auth = Authorizer::new(AuthorizerParts {
-                        server: Arc::clone(&server),
-                        target: target.clone(),
-                        settings: oauth.clone(),
-                        client_name: settings.name.clone(),
-                        http: Arc::clone(&client),
-                        browser: Arc::clone(&self.parts.browser),
-                        entropy: Arc::clone(&self.parts.entropy),
-                        store: Arc::clone(&self.parts.credentials),
-                    });
-                    Arc::new(auth) as Arc<dyn Authorize>
+                    Arc::new(self.authorizer(&server, target, oauth.clone(), &client)) as Arc<dyn Authorize>
                 });
                 Link::Http(HttpLink::new(HttpParts {
                     server: Arc::clone(&server),
                     target: target.clone(),
+                    speaks,
                     offer: settings.offer,
                     client,
                     auth,
@@ -267,6 +267,28 @@ impl Client {
         started?;
         tokio::spawn(refetch(Arc::downgrade(&inner), changed, inner.status.clone()));
         Ok(Connection { inner })
+    }
+}
+
+impl Client {
+    /// What authorizes requests to this server.
+    pub(crate) fn authorizer(
+        &self,
+        server: &Arc<str>,
+        target: &HttpTarget,
+        settings: OauthSettings,
+        http: &Arc<dyn HttpClient>,
+    ) -> Authorizer {
+        Authorizer::new(AuthorizerParts {
+            server: Arc::clone(server),
+            target: target.clone(),
+            settings,
+            client_name: self.parts.settings.name.clone(),
+            http: Arc::clone(http),
+            browser: Arc::clone(&self.parts.browser),
+            entropy: Arc::clone(&self.parts.entropy),
+            store: Arc::clone(&self.parts.credentials),
+        })
     }
 }
 

@@ -566,10 +566,17 @@ impl Session {
         self.conclude(now, ticket, Err(error));
     }
 
-    /// The HTTP exchange of a request ended with a status that means failure. `body`: what came with it, if that was
-    /// JSON; `error`: what the status alone means.
-    pub fn refuse(&mut self, now: Duration, id: &Id, status: u16, body: Option<&Value>, error: Error) {
+    /// The HTTP exchange of a request ended with a status that means failure. `text`: the body that came with it;
+    /// `error`: what the status alone means.
+    pub fn refuse(&mut self, now: Duration, id: &Id, text: &str, error: Error) {
         let Some(ticket) = self.ticket_of(id) else { return };
+        let body: Option<Value> = serde_json::from_str(text).ok();
+        let body = body.as_ref();
+        let status = match &error {
+            Error::Http { status, .. } => Some(*status),
+            Error::Auth { status, .. } => *status,
+            _ => None,
+        };
         let theirs = body.filter(|body| match body.get("id") {
             None | Some(Value::Null) => true,
             Some(other) => Id::from_value(other).as_ref() == Some(id),
@@ -581,7 +588,7 @@ impl Session {
             _ => error,
         };
         if self.requests.get(&ticket).is_some_and(|r| r.purpose == Purpose::Discover) {
-            return self.probed(now, ticket, Some(status), Err(error));
+            return self.probed(now, ticket, status, Err(error));
         }
         let error = match (stated, self.requests.get(&ticket).map(|r| r.purpose)) {
             // Whoever refuses a handshake so may say what it speaks instead.

@@ -288,19 +288,10 @@ impl State {
     fn item(&mut self, item: FromLink) {
         let now = self.now();
         match item {
-            FromLink::Message(text) => match &self.filter {
-                None => self.session.receive(now, text),
-                Some(filter) => {
-                    for text in filter.incoming(&self.server, text) {
-                        self.session.receive(now, text);
-                    }
-                }
-            },
+            FromLink::Message(text) => self.message(now, text),
+            FromLink::Refused { id, text, error } => self.session.refuse(now, &id, &text, error),
             FromLink::TooLong { start, limit } => self.session.too_long(now, &start, limit),
             FromLink::Failed { id, error } => self.session.fail(now, &id, error),
-            FromLink::Refused { id, status, body, error } => {
-                self.session.refuse(now, &id, status, body.as_ref(), error);
-            }
             FromLink::SessionLost { generation, id } => {
                 if self.link.reset(generation) {
                     self.session.session_lost(now, id.as_ref());
@@ -314,12 +305,23 @@ impl State {
         }
     }
 
+    fn message(&mut self, now: Duration, text: String) {
+        match &self.filter {
+            None => self.session.receive(now, text),
+            Some(filter) => {
+                for text in filter.incoming(&self.server, text) {
+                    self.session.receive(now, text);
+                }
+            }
+        }
+    }
+
     fn carry_out(&mut self) {
         let mut ready = false;
         while let Some(action) = self.session.next_action() {
             match action {
-                Action::Send(message) => self.send(message, &Headers::new()),
-                Action::Post { message, headers } => self.send(message, &headers),
+                Action::Send(message) => self.send(message, Headers::new()),
+                Action::Post { message, headers } => self.send(message, headers),
                 Action::Listening { ticket, granted } => {
                     if let Some(reply) = self.listeners.get_mut(&ticket).and_then(|l| l.reply.take()) {
                         // Nobody may wait for it any more.
@@ -374,12 +376,12 @@ impl State {
         }
     }
 
-    fn send(&mut self, message: Value, headers: &Headers) {
+    fn send(&mut self, message: Value, headers: Headers) {
         match &self.filter {
-            None => self.link.send(message, headers),
+            None => self.link.send(&message, headers),
             Some(filter) => {
                 for message in filter.outgoing(&self.server, message) {
-                    self.link.send(message, headers);
+                    self.link.send(&message, headers.clone());
                 }
             }
         }

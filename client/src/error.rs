@@ -51,6 +51,9 @@ pub enum Error {
         /// The HTTP status behind it, if there was one.
         status: Option<u16>,
     },
+    /// The server asks for a login, which is to be a step of its own.
+    #[error("{0}")]
+    NeedsLogin(Box<crate::oauth::NeedsLogin>),
     /// What the server sent was refused.
     #[error("{0}")]
     Invalid(String),
@@ -73,7 +76,7 @@ impl Error {
             Self::Cancelled(_) => FailureKind::Cancelled,
             Self::Closed(_) => FailureKind::Closed,
             Self::Http { .. } => FailureKind::Http,
-            Self::Auth { .. } => FailureKind::Auth,
+            Self::Auth { .. } | Self::NeedsLogin(_) => FailureKind::Auth,
             Self::Invalid(_) => FailureKind::Invalid,
             Self::Refused(_) => FailureKind::Refused,
         }

@@ -59,7 +59,7 @@ pub use error::Error;
 pub use host::{Host, HostTool, ServerStatus};
 pub use http::{HttpClient, HttpTarget};
 pub use naming::Naming;
-pub use oauth::{Browser, CredentialStore};
+pub use oauth::{Browser, CredentialStore, NeedsLogin};
 pub use raw::Raw;
 pub use seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,

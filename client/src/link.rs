@@ -1,6 +1,7 @@
 //! What the engine and a transport shell say to each other.
 
-use crate::core::{Event, Headers};
+use crate::core::Event;
+pub(crate) use crate::core::Headers;
 use crate::error::Error;
 use crate::http::HttpLink;
 use crate::stdio::StdioLink;
@@ -16,8 +17,9 @@ pub(crate) enum FromLink {
     TooLong { start: String, limit: usize },
     /// The request with this id will not be answered, unless it was.
     Failed { id: Id, error: Error },
-    /// The request with this id was refused by an HTTP status; `body`: what came with it, if that was JSON.
-    Refused { id: Id, status: u16, body: Option<Value>, error: Error },
+    /// The request with this id was answered with a failing HTTP status, and this body. `error`: what the status means
+    /// without it, and which it is.
+    Refused { id: Id, text: String, error: Error },
     /// The session is unknown to the server; `id`: of the request that met that.
     SessionLost { generation: u64, id: Option<Id> },
     /// Something to tell the caller.
@@ -33,11 +35,11 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Queues a message. The header fields are for HTTP.
-    pub(crate) fn send(&mut self, message: Value, headers: &Headers) {
+    /// Queues a message. `headers` are for HTTP alone.
+    pub(crate) fn send(&mut self, message: &Value, headers: Headers) {
         match self {
-            Self::Stdio(link) => link.send(&message),
-            Self::Http(link) => link.send(message, headers.clone()),
+            Self::Stdio(link) => link.send(message),
+            Self::Http(link) => link.send(message, headers),
         }
     }
 

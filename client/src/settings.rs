@@ -1,5 +1,6 @@
 //! What a client is configured with. Every field is a choice that real clients make differently.
 
+use crate::oauth::{ClientKey, Grant};
 use serde_json::{Map, Value, json};
 use sparring_wire::Revision;
 use std::time::Duration;
@@ -448,7 +449,7 @@ impl EnvPolicy {
     }
 }
 
-/// The Streamable HTTP transport.
+/// The HTTP transports.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
     /// Whether the standalone GET stream is opened after the handshake.
@@ -465,6 +466,11 @@ pub struct HttpSettings {
     pub stream_attempts: u32,
     /// Whether a lost session (404) is opened anew, and the request that met it sent once more.
     pub reopen_session: bool,
+    /// Whether a server that refuses `initialize` with 400, 404 or 405 is asked for an event stream of HTTP+SSE
+    /// (2024-11-05), and spoken to in that way if it opens one. [`crate::Target::Http`] alone.
+    pub legacy_fallback: bool,
+    /// How long such a server may take to name its endpoint.
+    pub endpoint_wait: Duration,
     /// Most 307 and 308 redirects followed for one request, on the same origin only.
     pub max_redirects: u32,
 }
@@ -481,6 +487,8 @@ impl Default for HttpSettings {
                 .to_vec(),
             stream_attempts: 5,
             reopen_session: true,
+            legacy_fallback: true,
+            endpoint_wait: Duration::from_secs(5),
             max_redirects: 3,
         }
     }
@@ -489,8 +497,19 @@ impl Default for HttpSettings {
 /// Authorization by OAuth.
 #[derive(Debug, Clone)]
 pub struct OauthSettings {
-    /// Clients registered beforehand, looked up by issuer.
+    /// How tokens are obtained.
+    pub grant: Grant,
+    /// Whether a person may be asked to log in as soon as a server demands it.
+    pub login: LoginPolicy,
+    /// Whether only a server that has protected resource metadata (RFC 9728) is logged in to: one that nobody said is to
+    /// be logged in to. Without such metadata, its 401 is an error and nothing more.
+    pub needs_metadata: bool,
+    /// Clients registered beforehand, looked up by issuer. If there are any and none is for the server's issuer, the
+    /// login fails: they belong elsewhere.
     pub registered: Vec<RegisteredClient>,
+    /// The key by which a registered client, or the client of the metadata document, authenticates where the server
+    /// accepts `private_key_jwt`.
+    pub key: Option<ClientKey>,
     /// The https URL of the client's metadata document, used as client id where the server knows such.
     pub metadata_document: Option<String>,
     /// Whether dynamic registration may be used.
@@ -500,8 +519,16 @@ pub struct OauthSettings {
     pub redirect_uri: Option<String>,
     /// The port of that listener; 0: any.
     pub callback_port: u16,
+    /// A redirect URI on loopback at which the client listens instead, such as `http://localhost:3118/oauth/callback`:
+    /// one that is registered in this form.
+    pub listen_at: Option<String>,
     /// Scopes wanted when neither challenge nor metadata name any.
     pub scope: Option<String>,
+    /// Whether `offline_access` is asked for where the authorization server offers it (from 2026-07-28), so that there
+    /// is a refresh token.
+    pub offline_access: bool,
+    /// Whether tokens are bound to a key of the client (DPoP) where a server demands it.
+    pub proofs: bool,
     /// How long one HTTP request of the flow may take.
     pub http_wait: Duration,
     /// How long a person may take in the browser.
@@ -514,15 +541,32 @@ pub struct OauthSettings {
     pub strict: OauthChecks,
 }
 
+/// When a person is asked to log in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoginPolicy {
+    /// Whenever a server demands it, also while the client starts.
+    WhenDemanded,
+    /// Never by itself: stored tokens are used and refreshed, and where they don't suffice requests end with
+    /// [`crate::Error::NeedsLogin`]. [`crate::Client::login`] is how a person logs in.
+    Never,
+}
+
 impl Default for OauthSettings {
     fn default() -> Self {
         Self {
+            grant: Grant::AuthorizationCode,
+            login: LoginPolicy::WhenDemanded,
+            needs_metadata: false,
             registered: Vec::new(),
+            key: None,
             metadata_document: None,
             dynamic_registration: true,
             redirect_uri: None,
             callback_port: 0,
+            listen_at: None,
             scope: None,
+            offline_access: true,
+            proofs: true,
             http_wait: Duration::from_secs(30),
             browser_wait: Duration::from_secs(300),
             refresh_ahead: Duration::from_secs(5),
@@ -547,11 +591,21 @@ pub struct OauthChecks {
     pub resource: bool,
     /// Endpoints use https, or http on loopback.
     pub https: bool,
+    /// A server in the internet names no addresses in private networks or on this machine; needs `https`.
+    pub addresses: bool,
 }
 
 impl Default for OauthChecks {
     fn default() -> Self {
-        Self { state: true, iss: true, issuer: true, pkce_support: true, resource: true, https: true }
+        Self {
+            state: true,
+            iss: true,
+            issuer: true,
+            pkce_support: true,
+            resource: true,
+            https: true,
+            addresses: true,
+        }
     }
 }
 

@@ -47,6 +47,11 @@ pub enum Target {
         /// The endpoint.
         url: String,
     },
+    /// HTTP+SSE of 2024-11-05 at this URL.
+    SseLegacy {
+        /// Where the stream is opened.
+        url: String,
+    },
 }
 
 /// Takes what the driver reports by itself while operations run.

@@ -125,7 +125,10 @@ pub enum PlanError {
 }
 
 /// All cases of the scenarios that the filter selects, in the order of their ids, with the reason for each that this
-/// client can't or need not be put through. Revisions without a handshake are not planned yet.
+/// client can't or need not be put through.
+///
+/// A client is not incomplete without the stateless revision or without HTTP+SSE, which is deprecated: cases of those are
+/// planned for drivers that declare them, and where the filter asks for them.
 ///
 /// # Errors
 /// A pattern of the filter is malformed or matches nothing, or a scenario's `where` can't be read.
@@ -150,7 +153,8 @@ pub fn plan(
         || cases.iter().flat_map(|c| [c.id.clone(), c.scenario.scenario.clone()]).collect(),
     )?;
     cases.retain(|case| {
-        by_case.is_empty_or(|p| p.matches_case(case))
+        is_expected(case, hello, filter)
+            && by_case.is_empty_or(|p| p.matches_case(case))
             && by_scenario.is_empty_or(|p| p.matches(&case.scenario.scenario))
             && (filter.transports.is_empty() || filter.transports.contains(&case.transport))
             && (filter.revisions.is_empty() || filter.revisions.contains(&case.revision))
@@ -198,22 +202,29 @@ fn makes(profile: Option<&Profile>, needed: &str, transport: Transport) -> bool 
 
 /// The cases of a scenario: each revision of its `where` with each transport that the revision defines.
 fn cases_of(scenario: &Arc<Scenario>) -> Result<Vec<Case>, PlanError> {
-    let revisions = match &scenario.applies.revisions {
-        None => Revision::WITH_HANDSHAKE.to_vec(),
-        Some(text) => parse_revisions(text)
-            .map_err(|why| PlanError::Scenario { scenario: scenario.scenario.clone(), why })?,
-    };
-    let transports = match scenario.applies.transports.as_slice() {
-        [] => &[Transport::Stdio, Transport::Http][..],
-        given => given,
-    };
+    let revisions = scenario
+        .applies
+        .revisions()
+        .map_err(|why| PlanError::Scenario { scenario: scenario.scenario.clone(), why })?;
     let mut cases = Vec::new();
-    for revision in revisions.into_iter().filter(|r| r.has_handshake()) {
-        for &transport in transports.iter().filter(|&&t| revision.has_transport(t)) {
+    for revision in revisions {
+        for &transport in scenario.applies.transports().iter().filter(|&&t| revision.has_transport(t)) {
             cases.push(Case::new(Arc::clone(scenario), revision, transport));
         }
     }
     Ok(cases)
+}
+
+/// Whether a client that can't be put through a case lacks something, or the case was asked for.
+fn is_expected(case: &Case, hello: &Hello, filter: &Filter) -> bool {
+    let asked_by_id = filter.cases.iter().any(|pattern| pattern.contains('['));
+    let revision = case.revision.has_handshake()
+        || hello.revisions.contains(&case.revision)
+        || filter.revisions.contains(&case.revision);
+    let transport = case.transport != Transport::SseLegacy
+        || hello.transports.contains(&case.transport)
+        || filter.transports.contains(&case.transport);
+    asked_by_id || revision && transport
 }
 
 fn not_applicable(case: &Case, profile: Option<&Profile>) -> Option<String> {
@@ -364,8 +375,8 @@ mod tests {
     fn able() -> Hello {
         Hello {
             operations: OPERATIONS.map(str::to_owned).to_vec(),
-            transports: vec![Transport::Stdio, Transport::Http],
-            revisions: Revision::WITH_HANDSHAKE.to_vec(),
+            transports: Transport::ALL.to_vec(),
+            revisions: Revision::ALL.to_vec(),
             features: FEATURES.map(str::to_owned).to_vec(),
             ..Hello::default()
         }
@@ -385,6 +396,7 @@ mod tests {
         assert_eq!(
             ids(&all),
             [
+                "a.b[2024-11-05,sse-legacy]",
                 "a.b[2024-11-05,stdio]",
                 "a.b[2025-03-26,http]",
                 "a.b[2025-03-26,stdio]",
@@ -392,13 +404,23 @@ mod tests {
                 "a.b[2025-06-18,stdio]",
                 "a.b[2025-11-25,http]",
                 "a.b[2025-11-25,stdio]",
+                "a.b[2026-07-28,http]",
+                "a.b[2026-07-28,stdio]",
             ]
         );
-        assert!(all.iter().all(|p| p.skip.is_none()));
+        // Its only check is about the handshake.
+        let skipped: Vec<_> = all.iter().filter(|p| p.skip.is_some()).map(|p| p.case.revision).collect();
+        assert_eq!(skipped, [Revision::V2026_07_28; 2]);
         let some = scenario("a.b", "where: { transports: [http], revisions: 2025-11-25.. }");
-        assert_eq!(ids(&plan(&[some], &able(), None, &Filter::default()).unwrap()), ["a.b[2025-11-25,http]"]);
-        let later = scenario("a.b", "where: { revisions: 2026-07-28 }");
-        assert!(plan(&[later], &able(), None, &Filter::default()).unwrap().is_empty());
+        assert_eq!(
+            ids(&plan(&[some], &able(), None, &Filter::default()).unwrap()),
+            ["a.b[2025-11-25,http]", "a.b[2026-07-28,http]"]
+        );
+        let old = scenario("a.b", "where: { transports: [sse-legacy] }");
+        assert_eq!(
+            ids(&plan(&[old], &able(), None, &Filter::default()).unwrap()),
+            ["a.b[2024-11-05,sse-legacy]"]
+        );
     }
 
     #[test]
@@ -407,15 +429,15 @@ mod tests {
         let count = |patterns: &[&str]| plan(&scenarios, &able(), None, &only(patterns)).map(|p| p.len());
         assert_eq!(count(&["a.b[2025-11-25,http]"]), Ok(1));
         assert_eq!(count(&["a.b[2025-11-25,*]"]), Ok(2));
-        assert_eq!(count(&["a.b"]), Ok(7));
-        assert_eq!(count(&["a.*"]), Ok(14));
-        assert_eq!(count(&["*[*,stdio]"]), Ok(12));
+        assert_eq!(count(&["a.b"]), Ok(10));
+        assert_eq!(count(&["a.*"]), Ok(20));
+        assert_eq!(count(&["*[*,stdio]"]), Ok(15));
         assert_eq!(count(&["{a.b,d.e}[2024-11-05,stdio]"]), Ok(2));
-        assert_eq!(count(&["a.b", "d.e[2024-11-05,stdio]"]), Ok(8));
+        assert_eq!(count(&["a.b", "d.e[2024-11-05,stdio]"]), Ok(11));
         let filter = Filter { scenarios: vec!["d.*".into()], transports: vec![Transport::Http], ..only(&[]) };
-        assert_eq!(plan(&scenarios, &able(), None, &filter).unwrap().len(), 3);
+        assert_eq!(plan(&scenarios, &able(), None, &filter).unwrap().len(), 4);
         let filter = Filter { revisions: vec![Revision::V2024_11_05], ..only(&[]) };
-        assert_eq!(plan(&scenarios, &able(), None, &filter).unwrap().len(), 3);
+        assert_eq!(plan(&scenarios, &able(), None, &filter).unwrap().len(), 6);
     }
 
     #[test]
@@ -460,6 +482,23 @@ mod tests {
             reason(needs, &|h| h.features.retain(|f| f != "oauth")),
             "the driver lacks the feature `oauth`"
         );
+    }
+
+    #[test]
+    fn the_stateless_revision_and_the_old_transport_are_not_asked_of_everyone() {
+        let mut hello = able();
+        hello.transports.retain(|t| *t != Transport::SseLegacy);
+        hello.revisions.retain(|r| r.has_handshake());
+        let scenarios = [scenario("a.b", "")];
+        let count = |filter: &Filter| plan(&scenarios, &hello, None, filter).unwrap().len();
+        assert_eq!(count(&Filter::default()), 7);
+        assert_eq!(count(&only(&["a.b"])), 7);
+        assert_eq!(count(&only(&["a.b[*]"])), 10);
+        let filter = Filter { revisions: vec![Revision::STATELESS], ..only(&[]) };
+        assert_eq!(count(&filter), 2);
+        let filter = Filter { transports: vec![Transport::SseLegacy], ..only(&[]) };
+        let planned = plan(&scenarios, &hello, None, &filter).unwrap();
+        assert_eq!(planned[0].skip.as_ref().map(|s| s.0), Some(Verdict::Unsupported));
     }
 
     #[test]

@@ -10,17 +10,22 @@ mod architecture {
     use toml::Table;
 
     /// What each crate of the workspace may build on. `dev` is for its tests only, beside the rest.
-    const MAY_USE: [(&str, &[&str], &[&str]); 10] = [
+    const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
         ("sparring-wire", &[], &[]),
+        ("sparring-profiles", &["sparring-wire"], &[]),
         ("sparring-client", &["sparring-wire"], &[]),
+        ("sparring-host", &["sparring-wire", "sparring-client", "sparring-profiles"], &[]),
+        ("sparring-client-cli", &["sparring-client", "sparring-wire"], &[]),
         ("sparring-mock-servers", &["sparring-wire"], &[]),
-        ("sparring-scenarios", &["sparring-wire", "sparring-mock-servers"], &[]),
+        ("sparring-scenarios", &["sparring-wire", "sparring-mock-servers", "sparring-profiles"], &[]),
         ("sparring-reports", &[], &[]),
         (
             "sparring",
             &[
                 "sparring-wire",
                 "sparring-client",
+                "sparring-host",
+                "sparring-profiles",
                 "sparring-mock-servers",
                 "sparring-scenarios",
                 "sparring-reports",

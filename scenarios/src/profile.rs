@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The profile of the reference client.
-pub const REFERENCE: &str = include_str!("../profiles/reference.toml");
+pub const REFERENCE: &str = include_str!("../../profiles/built-in/reference.toml");
 
 /// A host profile.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

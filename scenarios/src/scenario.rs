@@ -49,10 +49,11 @@ pub struct Scenario {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Applies {
-    /// Transports; `[stdio, http]` by default.
+    /// Transports: `stdio`, `http` (Streamable HTTP) and `sse-legacy` (HTTP+SSE, which only 2024-11-05 has); all by
+    /// default. A transport counts in the revisions that define it.
     pub transports: Vec<Transport>,
     /// Revisions: one (`2025-11-25`), a range (`2025-03-26..2025-11-25`, both ends included), or an open one
-    /// (`2025-06-18..`). By default all with a handshake.
+    /// (`2025-06-18..`, `..2025-11-25`). By default all; those with a handshake are `..2025-11-25`.
     #[schemars(schema_with = "revisions_schema")]
     pub revisions: Option<String>,
     /// Features of the driver without which the case cannot be driven (see [`crate::op::FEATURES`]). The operations
@@ -62,6 +63,24 @@ pub struct Applies {
     /// Promises that the profile must have made, for scenarios that check only these: by id, or by id and value as a
     /// profile has it (`naming.max_len = 64`). A profile without them makes the case not applicable.
     pub promises: Vec<String>,
+}
+
+impl Applies {
+    /// The revisions that it comes to.
+    ///
+    /// # Errors
+    /// As of [`parse_revisions`].
+    pub fn revisions(&self) -> Result<Vec<Revision>, String> {
+        self.revisions.as_deref().map_or_else(|| Ok(Revision::ALL.to_vec()), parse_revisions)
+    }
+
+    /// The transports that it comes to.
+    pub fn transports(&self) -> &[Transport] {
+        match self.transports.as_slice() {
+            [] => &Transport::ALL,
+            given => given,
+        }
+    }
 }
 
 /// A step: what the harness does next. In a file: one of the operations as a key (`- call: { tool: echo }`) or

@@ -54,6 +54,10 @@ impl Session {
         self.begun = now;
         self.tried.clear();
         let legacy = self.handshake_offer();
+        // The first HTTP transport belongs to the first revision.
+        if let (Transport::SseLegacy, Some(legacy)) = (self.transport, legacy) {
+            return self.initialize(now, legacy);
+        }
         match (self.prior.clone(), legacy) {
             (Some(Prior::Discovered(negotiated)), _) if self.offer.is_stateless() => {
                 self.become_ready(now, negotiated);

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,66 +95,4 @@ pub enum HttpError {
 pub trait HttpClient: Send + Sync {
     /// Sends a request and waits for the head of the response.
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError>;
-}
-
-/// The default [`HttpClient`], over reqwest: HTTP/1.1 without proxies, cookies or redirects. No TLS in this build.
-#[derive(Debug, Clone)]
-pub struct SystemHttp {
-    inner: reqwest::Client,
-}
-
-impl SystemHttp {
-    /// A client with a connection pool of its own.
-    ///
-    /// # Errors
-    /// If the underlying client can't be built.
-    pub fn new() -> Result<Self, HttpError> {
-        let inner = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .referer(false)
-            .tcp_nodelay(true)
-            .connect_timeout(Duration::from_secs(10))
-            .user_agent(concat!("sparring-client/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| HttpError::Other(chain(&error)))?;
-        Ok(Self { inner })
-    }
-}
-
-#[async_trait]
-impl HttpClient for SystemHttp {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let method = request.method.parse().map_err(|_| HttpError::Other("not an HTTP method".into()))?;
-        let mut builder = self.inner.request(method, &request.url);
-        for (name, value) in &request.headers {
-            builder = builder.header(name, value);
-        }
-        if let Some(body) = request.body {
-            builder = builder.body(body);
-        }
-        let response = builder.send().await.map_err(|error| http_error(&error))?;
-        let headers = response.headers().iter();
-        let headers = headers
-            .map(|(name, value)| {
-                (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-            })
-            .collect();
-        let status = response.status().as_u16();
-        let body = response.bytes_stream().map(|chunk| chunk.map_err(|error| http_error(&error)));
-        Ok(HttpResponse { status, headers, body: Box::pin(body) })
-    }
-}
-
-fn http_error(error: &reqwest::Error) -> HttpError {
-    if error.is_connect() { HttpError::Connect(chain(error)) } else { HttpError::Other(chain(error)) }
-}
-
-/// The causes matter more than the outermost error; the URL may hold secrets and is left out.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }

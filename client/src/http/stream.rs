@@ -1,19 +1,56 @@
 //! Event streams: the answers to POSTs, and the standalone one.
 
-use super::{Exchange, HttpResponse, Purpose, SessionState, Shared, answers, status_error};
+use super::post::{Post, answers, status_error};
+use super::session::{Exchange, SessionState, Shared};
+use super::{HttpBody, HttpResponse, Purpose};
 use crate::core::Event;
 use crate::error::Error;
 use crate::link::FromLink;
 use futures_util::StreamExt as _;
 use sparring_wire::Id;
-use sparring_wire::sse::{SseItem, SseReader};
+use sparring_wire::sse::{SseEvent, SseItem, SseReader};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
+/// The events of a response, one by one.
+pub(super) struct Events {
+    body: HttpBody,
+    reader: SseReader,
+    ready: VecDeque<SseEvent>,
+}
+
+impl Events {
+    /// `limit`: the longest event accepted, in bytes.
+    pub(super) fn new(response: HttpResponse, limit: usize) -> Self {
+        Self { body: response.body, reader: SseReader::new(limit), ready: VecDeque::new() }
+    }
+
+    /// The next event; `None` at the end of the stream. [`Error::Closed`]: the stream broke; [`Error::Invalid`]: an
+    /// event is too long, which taking the stream up again would not help. Can be cancelled and called again.
+    pub(super) async fn next(&mut self) -> Result<Option<SseEvent>, Error> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let chunk = match self.body.next().await {
+                None => return Ok(None),
+                Some(Ok(chunk)) => chunk,
+                Some(Err(error)) => return Err(Error::Closed(format!("the stream broke: {error}"))),
+            };
+            let items = self.reader.push(&chunk).map_err(|error| Error::Invalid(error.to_string()))?;
+            self.ready.extend(items.into_iter().filter_map(|item| match item {
+                SseItem::Event(event) => Some(event),
+                SseItem::Comment(_) => None,
+            }));
+        }
+    }
+}
+
 /// Where a stream can be taken up again.
 #[derive(Debug, Default)]
-pub(super) struct Cursor {
+struct Cursor {
     last_id: Option<String>,
     retry: Option<Duration>,
 }
@@ -34,81 +71,65 @@ const MAX_RETRY: u64 = 24 * 3600 * 1000;
 
 /// Reads a stream to its end.
 async fn read(shared: &Shared, response: HttpResponse, request: Option<&Id>, cursor: &mut Cursor) -> End {
-    let limit = shared.settings.max_message;
-    let mut reader = SseReader::new(limit);
+    let mut events = Events::new(response, shared.settings.max_message);
     let mut end = End { answered: false, alive: false, why: None };
-    let mut body = response.body;
     let mut until: Option<Instant> = None;
     loop {
-        let chunk = match until {
-            Some(until) => match timeout_at(until, body.next()).await {
-                Ok(chunk) => chunk,
+        let next = match until {
+            Some(until) => match timeout_at(until, events.next()).await {
+                Ok(next) => next,
                 Err(_) => return end,
             },
-            None => body.next().await,
+            None => events.next().await,
         };
-        let chunk = match chunk {
-            None => return end,
-            Some(Ok(chunk)) => chunk,
-            Some(Err(error)) => {
-                end.why = Some(Error::Closed(format!("the stream broke: {error}")));
-                return end;
-            }
-        };
-        let items = match reader.push(&chunk) {
-            Ok(items) => items,
+        let event = match next {
+            Ok(Some(event)) => event,
+            Ok(None) => return end,
             Err(error) => {
-                // Taking it up again would bring the same event.
-                *cursor = Cursor::default();
-                end.why = Some(Error::Invalid(error.to_string()));
+                if matches!(error, Error::Invalid(_)) {
+                    // Taking it up again would bring the same event.
+                    *cursor = Cursor::default();
+                }
+                end.why = Some(error);
                 return end;
             }
         };
-        for item in items {
-            let SseItem::Event(event) = item else { continue };
-            end.alive = true;
-            if let Some(id) = &event.id {
-                // An empty id means that there is none any more.
-                cursor.last_id = (!id.is_empty()).then(|| id.clone());
-            }
-            if let Some(retry) = event.retry {
-                cursor.retry = Some(Duration::from_millis(retry.min(MAX_RETRY)));
-            }
-            // Without data: a priming event, there for its id.
-            let is_message = event.is_message();
-            let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) else { continue };
-            if request.is_some_and(|id| answers(&data, id)) {
-                end.answered = true;
-                until = Some(Instant::now() + LINGER);
-            }
-            shared.report(FromLink::Message(data)).await;
+        end.alive = true;
+        if let Some(id) = &event.id {
+            // An empty id means that there is none any more.
+            cursor.last_id = (!id.is_empty()).then(|| id.clone());
         }
+        if let Some(retry) = event.retry {
+            cursor.retry = Some(Duration::from_millis(retry.min(MAX_RETRY)));
+        }
+        // Without data: a priming event, there for its id.
+        let is_message = event.is_message();
+        let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) else { continue };
+        if request.is_some_and(|id| answers(&data, id)) {
+            end.answered = true;
+            until = Some(Instant::now() + LINGER);
+        }
+        shared.report(FromLink::Message(data)).await;
     }
 }
 
 /// Follows the stream that answers a POST, over interruptions if it can be taken up again.
-pub(super) async fn answer(
-    shared: &Arc<Shared>,
-    session: &Arc<SessionState>,
-    response: HttpResponse,
-    request: &Id,
-    cursor: &mut Cursor,
-) -> Result<(), Error> {
-    let mut end = read(shared, response, Some(request), cursor).await;
+pub(super) async fn answer(post: &Post, response: HttpResponse, request: &Id) -> Result<(), Error> {
+    let Post { shared, session, .. } = post;
+    let mut cursor = Cursor::default();
+    let mut end = read(shared, response, Some(request), &mut cursor).await;
     let mut failures = 0;
     loop {
         if end.answered {
             return Ok(());
         }
         let unfinished = || Error::Closed("the stream ended before the answer to the request".into());
-        let resumable = session.revision.get().is_none_or(|revision| revision.has_handshake());
-        let Some(last) = cursor.last_id.clone().filter(|_| resumable) else {
-            return Err(end.why.unwrap_or_else(unfinished));
-        };
+        let last = cursor.last_id.clone().filter(|_| !post.stateless);
+        let Some(last) = last else { return Err(end.why.unwrap_or_else(unfinished)) };
         if failures >= shared.settings.stream_attempts {
             return Err(end.why.unwrap_or_else(unfinished));
         }
-        pause(shared, cursor, failures).await;
+        pause(shared, &cursor, failures).await;
         let response = match get(shared, session, Some(&last), Some(request)).await {
             Ok(response) => response,
             Err(error) => {
@@ -119,7 +140,7 @@ pub(super) async fn answer(
         };
         match response.status {
             200 if response.media_type() == "text/event-stream" => {
-                end = read(shared, response, Some(request), cursor).await;
+                end = read(shared, response, Some(request), &mut cursor).await;
                 failures = if end.alive { 0 } else { failures + 1 };
             }
             500.. => {
@@ -187,16 +208,11 @@ async fn get(
     last_event_id: Option<&str>,
     id: Option<&Id>,
 ) -> Result<HttpResponse, Error> {
-    let exchange = Exchange {
-        purpose: Purpose::McpGet,
-        method: "GET",
-        operation: "GET",
-        id,
-        headers: &[],
-        body: None,
-        last_event_id,
-    };
-    shared.exchange(session, &exchange).await
+    let headers: Vec<(String, String)> =
+        last_event_id.map(|last| ("Last-Event-ID".to_owned(), last.to_owned())).into_iter().collect();
+    let exchange =
+        Exchange { purpose: Purpose::McpGet, method: "GET", id, url: None, headers: &headers, body: None };
+    shared.exchange(session, exchange).await
 }
 
 /// Waits before a stream is opened again: as the server said, but at least by the back-off.

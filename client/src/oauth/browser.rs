@@ -1,15 +1,17 @@
 //! The person's part of a login: visiting the authorization URL, and the way back.
 
 use async_trait::async_trait;
-use std::io;
-use std::net::Ipv4Addr;
-use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use std::future::Future;
+use std::process::Stdio;
+use tokio::process::Command;
+use url::Url;
 
 /// Visits authorization URLs on behalf of a person.
+///
+/// There are three ways back, and an implementation chooses one by what it returns: the browser calls the redirect URI at
+/// which the client listens (`None`); or the final URL is seen, or pasted by the person, and returned; or the client
+/// listens nowhere ([`crate::OauthSettings::redirect_uri`]), and whoever gets the redirect brings it back. The first and
+/// the second may both be open: what comes first counts.
 #[async_trait]
 pub trait Browser: Send + Sync {
     /// Opens `url`, for the login to the MCP server named `server`. Returns the final redirect URL if it can be
@@ -31,67 +33,119 @@ impl Browser for NoBrowser {
     }
 }
 
-/// The path of the redirect URI.
-const PATH: &str = "/callback";
+/// Hands each authorization URL to a function, which gets the name of the server and the URL: to show it and wait for a
+/// pasted redirect URL, to send it to another machine, to open it in a window of one's own.
+#[derive(Debug, Clone, Copy)]
+pub struct BrowserFn<F>(pub F);
 
-/// Waits for the browser on loopback, during one login.
-pub(crate) struct Callback {
-    listener: TcpListener,
-    pub(crate) redirect_uri: String,
+#[async_trait]
+impl<F, R> Browser for BrowserFn<F>
+where
+    F: Fn(String, String) -> R + Send + Sync,
+    R: Future<Output = Result<Option<String>, String>> + Send,
+{
+    async fn open(&self, server: &str, url: &str) -> Result<Option<String>, String> {
+        (self.0)(server.to_owned(), url.to_owned()).await
+    }
 }
 
-impl Callback {
-    /// Listens on 127.0.0.1; port 0: any.
-    pub(crate) async fn bind(port: u16) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        let redirect_uri = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
-        Ok(Self { listener, redirect_uri })
+/// The person's own browser: what `$BROWSER` names, else what the system opens web pages with. No shell is involved.
+#[derive(Debug, Clone, Default)]
+pub struct SystemBrowser {
+    command: Option<Vec<String>>,
+}
+
+impl SystemBrowser {
+    /// A program and its arguments, instead of those; the URL is added as the last argument.
+    #[must_use]
+    pub const fn with_command(command: Vec<String>) -> Self {
+        Self { command: Some(command) }
     }
 
-    /// The URL that the browser was redirected to.
-    pub(crate) async fn wait(&self) -> io::Result<String> {
-        let mut visitors = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = self.listener.accept() => {
-                    let (socket, _) = accepted?;
-                    if visitors.len() < 16 {
-                        visitors.spawn(timeout(Duration::from_secs(10), visit(socket)));
-                    }
-                }
-                Some(visited) = visitors.join_next() => {
-                    if let Ok(Ok(Ok(Some(target)))) = visited {
-                        let origin = self.redirect_uri.trim_end_matches(PATH);
-                        return Ok(format!("{origin}{target}"));
-                    }
-                }
-            }
+    /// Program and arguments without the URL.
+    fn words(&self, variable: Option<String>) -> Vec<String> {
+        if let Some(command) = &self.command {
+            return command.clone();
+        }
+        // Several, separated by colons, are the custom; the first one is taken. On Windows a colon is part of paths.
+        let first = variable
+            .and_then(|v| if cfg!(windows) { Some(v) } else { v.split(':').next().map(str::to_owned) })
+            .filter(|first| !first.trim().is_empty());
+        match first {
+            Some(first) => first.split_whitespace().filter(|word| *word != "%s").map(str::to_owned).collect(),
+            None if cfg!(target_os = "macos") => vec!["open".into()],
+            None if cfg!(windows) => vec!["rundll32".into(), "url.dll,FileProtocolHandler".into()],
+            None => vec!["xdg-open".into()],
         }
     }
 }
 
-/// Serves one request; the target, if it is the redirect URI.
-async fn visit(mut socket: TcpStream) -> io::Result<Option<String>> {
-    let mut head = Vec::new();
-    while !head.windows(4).any(|w| w == b"\r\n\r\n") {
-        if head.len() > 16 << 10 || socket.read_buf(&mut head).await? == 0 {
-            return Ok(None);
+#[async_trait]
+impl Browser for SystemBrowser {
+    async fn open(&self, _: &str, url: &str) -> Result<Option<String>, String> {
+        // Seen by the flow already; a browser program would take other schemes, and words with a dash as options.
+        if !Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
+            return Err("not a web address".into());
+        }
+        let words = self.words(std::env::var("BROWSER").ok());
+        let Some((program, arguments)) = words.split_first() else {
+            return Err("no browser is configured".into());
+        };
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg(url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("could not start `{program}`: {error}"))?;
+        // A browser may run as long as the person likes. One that fails at once is an error; the callback, if it comes
+        // first, ends the wait.
+        match child.wait().await {
+            Ok(status) if !status.success() => Err(format!("`{program}` could not open it: {status}")),
+            Ok(_) => Ok(None),
+            Err(error) => Err(format!("`{program}`: {error}")),
         }
     }
-    let head = String::from_utf8_lossy(&head);
-    let mut words = head.split(' ');
-    let target =
-        words.next().filter(|method| *method == "GET").and_then(|_| words.next()).unwrap_or_default();
-    let ours = target.strip_prefix(PATH).is_some_and(|rest| rest.starts_with('?'));
-    let (status, text) = match ours {
-        true => ("200 OK", "You can close this window now."),
-        false => ("404 Not Found", "There is nothing here."),
-    };
-    let length = text.len();
-    let page = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
-    );
-    socket.write_all(page.as_bytes()).await?;
-    socket.shutdown().await?;
-    Ok(ours.then(|| target.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_wins_over_the_system() {
+        let own = SystemBrowser::default();
+        assert_eq!(own.words(Some("firefox --new-window %s:lynx".into())), ["firefox", "--new-window"]);
+        assert_eq!(own.words(Some(" ".into())), own.words(None));
+        assert_eq!(own.words(None).len(), if cfg!(windows) { 2 } else { 1 });
+        let given = SystemBrowser::with_command(vec!["w3m".into()]);
+        assert_eq!(given.words(Some("firefox".into())), ["w3m"]);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn the_url_is_one_argument_and_no_shell_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let script = format!("printf %s \"$1\" > {}", out.display());
+        let browser =
+            SystemBrowser::with_command(["sh", "-c", &script, "browser"].map(str::to_owned).to_vec());
+        let url = "https://as.test/a?b=$(touch%20x)&c='d'";
+        assert_eq!(browser.open("s", url).await, Ok(None));
+        assert_eq!(std::fs::read_to_string(out).unwrap(), url);
+        for bad in ["file:///etc/passwd", "--help", "javascript:alert(1)"] {
+            assert!(browser.open("s", bad).await.is_err(), "{bad}");
+        }
+        let failing = SystemBrowser::with_command(vec!["false".into()]);
+        assert!(failing.open("s", url).await.unwrap_err().contains("could not open"));
+        let missing = SystemBrowser::with_command(vec!["/nonexistent/browser".into()]);
+        assert!(missing.open("s", url).await.unwrap_err().contains("could not start"));
+    }
+
+    #[tokio::test]
+    async fn a_function_gets_the_url_and_may_bring_the_redirect() {
+        let paste = BrowserFn(async |server: String, url: String| Ok(Some(format!("{server} {url}"))));
+        assert_eq!(paste.open("s", "https://x").await, Ok(Some("s https://x".to_owned())));
+    }
 }

@@ -1,27 +1,45 @@
 //! The `WWW-Authenticate` header field, read leniently.
 
-/// The parameters of the first Bearer challenge.
+/// What the challenges of a response say to a client that authorizes by Bearer or DPoP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Challenge {
     pub(crate) resource_metadata: Option<String>,
     pub(crate) scope: Option<String>,
     pub(crate) error: Option<String>,
+    /// Whether tokens have to be bound to a key: DPoP is offered, and Bearer is not.
+    pub(crate) bound: bool,
+    /// Whether a proof is wanted with the nonce that the response carries.
+    pub(crate) wants_nonce: bool,
 }
 
 impl Challenge {
-    /// Finds the Bearer challenge in the values of the field; each may hold several challenges.
+    /// Reads the first Bearer challenge in the values of the field, and the first DPoP challenge for what that leaves
+    /// open; each value may hold several challenges.
     pub(crate) fn find(values: &[String]) -> Self {
+        let (bearer, dpop) = (Self::of("bearer", values), Self::of("dpop", values));
+        let bound = bearer.is_none() && dpop.is_some();
+        let (bearer, dpop) = (bearer.unwrap_or_default(), dpop.unwrap_or_default());
+        Self {
+            wants_nonce: dpop.error.as_deref() == Some("use_dpop_nonce"),
+            resource_metadata: bearer.resource_metadata.or(dpop.resource_metadata),
+            scope: bearer.scope.or(dpop.scope),
+            error: bearer.error.or(dpop.error),
+            bound,
+        }
+    }
+
+    fn of(wanted: &str, values: &[String]) -> Option<Self> {
         let mut out = Self::default();
         for value in values {
-            let mut bearer = false;
+            let mut inside = false;
             for (scheme, name, text) in (Tokens { rest: value }) {
                 if let Some(scheme) = scheme {
-                    if bearer {
+                    if inside {
                         break;
                     }
-                    bearer = scheme.eq_ignore_ascii_case("bearer");
+                    inside = scheme.eq_ignore_ascii_case(wanted);
                 }
-                let Some(name) = name.filter(|_| bearer) else { continue };
+                let Some(name) = name.filter(|_| inside) else { continue };
                 let slot = match name.to_ascii_lowercase().as_str() {
                     "resource_metadata" => &mut out.resource_metadata,
                     "scope" => &mut out.scope,
@@ -30,11 +48,11 @@ impl Challenge {
                 };
                 slot.get_or_insert(text);
             }
-            if bearer {
-                return out;
+            if inside {
+                return Some(out);
             }
         }
-        out
+        None
     }
 }
 
@@ -133,6 +151,17 @@ mod tests {
         assert_eq!(find(r#"DPoP abc==, Bearer scope="yes""#).scope.as_deref(), Some("yes"));
         let two = ["Basic realm=x".to_owned(), "Bearer scope=s".to_owned()];
         assert_eq!(Challenge::find(&two).scope.as_deref(), Some("s"));
+    }
+
+    #[test]
+    fn dpop_counts_where_bearer_is_not_offered() {
+        let alone = find(r#"DPoP error="use_dpop_nonce", resource_metadata="https://x""#);
+        assert!(alone.bound && alone.wants_nonce);
+        assert_eq!(alone.resource_metadata.as_deref(), Some("https://x"));
+        let both = find(r#"DPoP algs="ES256", error="insufficient_scope", scope=s, Bearer realm=r"#);
+        assert!(!both.bound && !both.wants_nonce);
+        assert_eq!(both.scope.as_deref(), Some("s"));
+        assert_eq!(both.error.as_deref(), Some("insufficient_scope"));
     }
 
     proptest::proptest! {

@@ -1,21 +1,27 @@
 //! Which URLs hold which metadata, and what is believed of it.
 
+use super::jose::ALGORITHM;
+use super::store::AuthMethod;
 use crate::error::Error;
 use serde_json::Value;
 use sparring_wire::Revision;
-use url::{Host, Url};
+use url::Url;
 
 /// What is known of an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuthServer {
     pub(crate) issuer: String,
-    pub(crate) authorization_endpoint: String,
+    /// None: it has no users to log in, only machines.
+    pub(crate) authorization_endpoint: Option<String>,
     pub(crate) token_endpoint: String,
     pub(crate) registration_endpoint: Option<String>,
     pub(crate) auth_methods: Option<Vec<String>>,
     pub(crate) challenge_methods: Option<Vec<String>>,
+    pub(crate) scopes: Vec<String>,
     pub(crate) knows_documents: bool,
     pub(crate) sends_iss: bool,
+    /// Whether it binds tokens to keys by the algorithm that this client has.
+    pub(crate) binds_tokens: bool,
 }
 
 /// The list of strings at `key`.
@@ -32,19 +38,21 @@ pub(crate) fn text(json: &Value, key: &str) -> Option<String> {
 impl AuthServer {
     /// Reads a metadata document.
     pub(crate) fn read(json: &Value, fallback_issuer: &str) -> Result<Self, Error> {
-        let need = |key: &str| {
-            text(json, key)
-                .ok_or_else(|| Error::auth(format!("the authorization server's metadata has no {key}")))
-        };
+        let token_endpoint = text(json, "token_endpoint")
+            .ok_or_else(|| Error::auth("the authorization server's metadata has no token_endpoint"))?;
+        let flag = |key: &str| json.get(key) == Some(&Value::Bool(true));
         Ok(Self {
             issuer: text(json, "issuer").unwrap_or_else(|| fallback_issuer.to_owned()),
-            authorization_endpoint: need("authorization_endpoint")?,
-            token_endpoint: need("token_endpoint")?,
+            authorization_endpoint: text(json, "authorization_endpoint"),
+            token_endpoint,
             registration_endpoint: text(json, "registration_endpoint"),
             auth_methods: strings(json, "token_endpoint_auth_methods_supported"),
             challenge_methods: strings(json, "code_challenge_methods_supported"),
-            knows_documents: json.get("client_id_metadata_document_supported") == Some(&Value::Bool(true)),
-            sends_iss: json.get("authorization_response_iss_parameter_supported") == Some(&Value::Bool(true)),
+            scopes: strings(json, "scopes_supported").unwrap_or_default(),
+            knows_documents: flag("client_id_metadata_document_supported"),
+            sends_iss: flag("authorization_response_iss_parameter_supported"),
+            binds_tokens: strings(json, "dpop_signing_alg_values_supported")
+                .is_some_and(|algorithms| algorithms.iter().any(|a| a == ALGORITHM)),
         })
     }
 
@@ -52,13 +60,29 @@ impl AuthServer {
     pub(crate) fn by_default(origin: &str) -> Self {
         Self {
             issuer: origin.to_owned(),
-            authorization_endpoint: format!("{origin}/authorize"),
+            authorization_endpoint: Some(format!("{origin}/authorize")),
             token_endpoint: format!("{origin}/token"),
             registration_endpoint: Some(format!("{origin}/register")),
             auth_methods: None,
             challenge_methods: None,
+            scopes: Vec::new(),
             knows_documents: false,
             sends_iss: false,
+            binds_tokens: false,
+        }
+    }
+
+    /// Whether clients can authenticate by this method.
+    pub(crate) fn has_method(&self, method: AuthMethod) -> bool {
+        self.auth_methods.as_ref().is_some_and(|methods| methods.iter().any(|m| m == method.as_str()))
+    }
+
+    /// How to use a secret; the default of RFC 8414 is Basic.
+    pub(crate) fn secret_method(&self) -> AuthMethod {
+        if self.has_method(AuthMethod::Post) && !self.has_method(AuthMethod::Basic) {
+            AuthMethod::Post
+        } else {
+            AuthMethod::Basic
         }
     }
 
@@ -121,29 +145,27 @@ pub(crate) fn canonical(url: &Url) -> String {
     if url.path() == "/" && url.query().is_none() { text.trim_end_matches('/').to_owned() } else { text }
 }
 
-/// Whether two issuers are the same; a slash as the whole path makes no difference.
-pub(crate) fn same_issuer(one: &str, other: &str) -> bool {
+/// Whether two issuers are the same. From 2026-07-28 on they have to be identical; before, a slash as the whole path makes
+/// no difference.
+pub(crate) fn same_issuer(one: &str, other: &str, revision: Revision) -> bool {
     let bare = |text: &str| match Url::parse(text) {
-        Ok(url) if url.path() == "/" => text.trim_end_matches('/').to_owned(),
+        Ok(url) if revision < Revision::V2026_07_28 && url.path() == "/" => {
+            text.trim_end_matches('/').to_owned()
+        }
         _ => text.to_owned(),
     };
     bare(one) == bare(other)
 }
 
-/// Refuses URLs that are neither https nor http on loopback.
-pub(crate) fn check_endpoint(text: &str) -> Result<Url, Error> {
-    let url = Url::parse(text).map_err(|error| Error::auth(format!("{text:?} is not a URL: {error}")))?;
-    let loopback = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    };
-    match url.scheme() {
-        "https" if url.has_host() => Ok(url),
-        "http" if loopback => Ok(url),
-        _ => Err(Error::auth(format!("{text} is refused: it is neither https nor http on loopback"))),
+/// Scopes, each once, in the order they come.
+pub(crate) fn union<'a>(lists: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let mut all: Vec<&str> = Vec::new();
+    for scope in lists.into_iter().flat_map(str::split_whitespace) {
+        if !all.contains(&scope) {
+            all.push(scope);
+        }
     }
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 #[cfg(test)]
@@ -210,14 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_is_for_loopback_only() {
-        for good in ["https://as.test/t", "http://127.0.0.1:1/t", "http://localhost/t", "http://[::1]:2/"] {
-            assert!(check_endpoint(good).is_ok(), "{good}");
-        }
-        for bad in
-            ["http://as.test/t", "javascript:alert(1)", "file:///etc/passwd", "http://127.0.0.1.test/", "x"]
-        {
-            assert!(check_endpoint(bad).is_err(), "{bad}");
-        }
+    fn issuers_are_compared_as_the_revision_says() {
+        let (one, other) = ("https://as.test", "https://as.test/");
+        assert!(same_issuer(one, other, Revision::V2025_11_25));
+        assert!(!same_issuer(one, other, Revision::V2026_07_28));
+        assert!(same_issuer(one, one, Revision::V2026_07_28));
+        assert!(!same_issuer("https://as.test/t", "https://as.test/t/", Revision::V2025_11_25));
+        assert!(!same_issuer("https://AS.test", one, Revision::V2026_07_28));
+    }
+
+    #[test]
+    fn a_union_has_each_scope_once() {
+        assert_eq!(union(["a b", "b  c", ""]).as_deref(), Some("a b c"));
+        assert_eq!(union(["", " "]), None);
     }
 }

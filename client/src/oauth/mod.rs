@@ -1,37 +1,53 @@
 //! Authorization: from a 401 to a token, and from a token to the next one.
+//!
+//! An `Authorizer` stands behind each connection over HTTP. It puts the token on each request; when the server refuses
+//! one it finds the authorization server, and then refreshes, logs a person in, or uses another [`Grant`]. Credentials
+//! live in a [`CredentialStore`], apart for each MCP server and each issuer.
 
 mod browser;
+mod callback;
+mod calls;
 mod challenge;
+mod code;
 mod discovery;
+mod grants;
+mod guard;
+mod jose;
+mod login;
+mod plan;
+mod proof;
+mod registration;
+mod secret;
 mod store;
 
-pub use browser::{Browser, NoBrowser};
-pub use store::{AuthMethod, CredentialStore, MemoryStore, StoredClient, TokenSet};
+pub use browser::{Browser, BrowserFn, NoBrowser, SystemBrowser};
+pub use grants::{Assertion, EnterpriseGrant, Grant};
+pub use jose::ClientKey;
+pub use login::NeedsLogin;
+pub use secret::Secret;
+pub use store::{
+    AuthMethod, ClientOrigin, CredentialKey, CredentialStore, Credentials, MemoryStore, StoreError,
+    StoreLock, StoredClient, TokenKind, TokenSet,
+};
 
 use crate::error::Error;
-use crate::http::{Authorize, HttpClient, HttpRequest, HttpTarget, Purpose, Refusal};
+use crate::http::{Authorize, HttpClient, HttpTarget, Pass, Refusal};
 use crate::seams::Entropy;
-use crate::settings::OauthSettings;
+use crate::settings::{LoginPolicy, OauthSettings};
 use async_trait::async_trait;
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use browser::Callback;
-use bytes::Bytes;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use calls::{Origin, TokenAnswer, TokenRequest};
 use challenge::Challenge;
-use discovery::{AuthServer, strings, text};
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-use sparring_wire::Revision;
+use discovery::text;
+use plan::{Plan, Spoken};
+use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use store::unix_time;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use url::{Url, form_urlencoded};
-
-/// The longest document of an authorization server accepted, in bytes.
-const MAX_DOCUMENT: usize = 1 << 20;
 
 /// Everything an [`Authorizer`] is made of.
 pub(crate) struct AuthorizerParts {
@@ -51,6 +67,8 @@ pub(crate) struct Authorizer {
     flight: Mutex<Flight>,
     /// Flows that have ended.
     landed: AtomicU64,
+    /// The latest nonce for proofs, of each origin.
+    nonces: std::sync::Mutex<HashMap<String, String>>,
 }
 
 #[derive(Default)]
@@ -59,34 +77,44 @@ struct Flight {
     failure: Option<Error>,
     /// How often an operation was stepped up for a set of scopes.
     step_ups: HashMap<(String, String), u32>,
+    /// Whether the store was read.
+    loaded: bool,
+    /// The credentials in use.
+    held: Option<Held>,
+    /// How tokens without a refresh token were got last, if that takes no person.
+    machine: Option<Plan>,
 }
 
-/// Where and for what to authorize.
-struct Plan {
-    server: AuthServer,
-    resource: Option<String>,
-    scope: Option<String>,
-    revision: Revision,
+/// Credentials in use.
+#[derive(Clone)]
+struct Held {
+    key: CredentialKey,
+    record: Credentials,
+    /// The key that the tokens are bound to, read.
+    proof: Option<ClientKey>,
 }
 
-/// What the token endpoint said.
-enum TokenAnswer {
-    Tokens(Value),
-    /// The OAuth error code, and all that is known in words.
-    Refused(String, String),
+impl Held {
+    fn new(key: CredentialKey, record: Credentials) -> Self {
+        let proof = record.proof_key.as_ref().and_then(ClientKey::from_stored);
+        Self { key, record, proof }
+    }
+
+    fn access(&self) -> Option<&str> {
+        self.record.tokens.as_ref().map(|tokens| tokens.access.expose())
+    }
 }
+
+type Records = Vec<(CredentialKey, Credentials)>;
 
 impl Authorizer {
     pub(crate) fn new(parts: AuthorizerParts) -> Self {
-        Self { parts, flight: Mutex::default(), landed: AtomicU64::new(0) }
-    }
-
-    fn tokens(&self) -> Option<TokenSet> {
-        self.parts.store.tokens(&self.parts.target.url)
-    }
-
-    fn keep(&self, tokens: Option<TokenSet>) {
-        self.parts.store.set_tokens(&self.parts.target.url, tokens);
+        Self {
+            parts,
+            flight: Mutex::default(),
+            landed: AtomicU64::new(0),
+            nonces: std::sync::Mutex::default(),
+        }
     }
 
     fn random(&self) -> String {
@@ -95,429 +123,225 @@ impl Authorizer {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// One HTTP request of the flow; the status and the body.
-    async fn fetch(
-        &self,
-        purpose: Purpose,
-        url: &str,
-        mut headers: Vec<(String, String)>,
-        body: Option<String>,
-    ) -> Result<(u16, Vec<u8>), Error> {
-        if self.parts.settings.strict.https {
-            discovery::check_endpoint(url)?;
-        }
-        headers.push(("Accept".into(), "application/json".into()));
-        let request = HttpRequest {
-            server: Arc::clone(&self.parts.server),
-            purpose,
-            method: if body.is_some() { "POST".into() } else { "GET".into() },
-            url: url.to_owned(),
-            headers,
-            body: body.map(Bytes::from),
-        };
-        let whole = async {
-            let response = self.parts.http.send(request).await?;
-            let status = response.status;
-            Ok((status, response.read(MAX_DOCUMENT).await?))
-        };
-        match timeout(self.parts.settings.http_wait, whole).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err::<_, crate::http::HttpError>(error)) => {
-                Err(Error::auth(format!("the request to {} failed: {error}", bare(url))))
-            }
-            Err(_) => Err(Error::auth(format!("no answer from {} in time", bare(url)))),
-        }
+    fn nonces(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.nonces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first document found at these places, with its place.
-    async fn document(&self, places: &[String], revision: Revision) -> Result<Option<Value>, Error> {
-        for place in places {
-            let mut headers = Vec::new();
-            if revision <= Revision::V2025_03_26 {
-                headers.push(("MCP-Protocol-Version".into(), revision.as_str().into()));
-            }
-            let (status, body) = self.fetch(Purpose::OauthMetadata, place, headers, None).await?;
-            if (200..300).contains(&status) {
-                let json: Value = serde_json::from_slice(&body)
-                    .map_err(|error| Error::auth(format!("the document at {place} is not JSON: {error}")))?;
-                return Ok(Some(json));
-            }
-        }
-        Ok(None)
+    // ---- the store ----
+
+    fn key(&self, issuer: &str) -> CredentialKey {
+        CredentialKey { server: self.parts.target.url.clone(), issuer: issuer.to_owned() }
     }
 
-    // ---- discovery ----
-
-    async fn plan(&self, challenge: &Challenge, refusal: &Refusal<'_>) -> Result<Plan, Error> {
-        let server = Url::parse(&self.parts.target.url).map_err(|error| Error::auth(error.to_string()))?;
-        let revision = refusal.revision;
-        if revision <= Revision::V2025_03_26 {
-            return self.plan_at_origin(&server, challenge, None).await;
-        }
-        let places = discovery::resource_metadata(&server, challenge.resource_metadata.as_deref());
-        let Some(metadata) = self.document(&places, revision).await? else {
-            // Until the handshake the server may be one of 2025-03-26, which knows nothing of such metadata. It ignores
-            // the resource, but a newer one needs it.
-            if !refusal.settled && challenge.resource_metadata.is_none() {
-                return self.plan_at_origin(&server, challenge, Some(discovery::canonical(&server))).await;
-            }
-            return Err(Error::auth(format!("no protected resource metadata at {}", places.join(" or "))));
-        };
-        let stated = text(&metadata, "resource");
-        if self.parts.settings.strict.resource {
-            match &stated {
-                Some(resource) if discovery::covers(resource, &server) => {}
-                Some(resource) => {
-                    return Err(Error::auth(format!(
-                        "the metadata is for the resource {resource}, not for {}",
-                        self.parts.target.url
-                    )));
-                }
-                None => return Err(Error::auth("the protected resource metadata has no resource")),
-            }
-        }
-        let scopes = strings(&metadata, "scopes_supported").filter(|s| !s.is_empty()).map(|s| s.join(" "));
-        let scope = challenge.scope.clone().or(scopes).or_else(|| self.parts.settings.scope.clone());
-        let resource = Some(stated.unwrap_or_else(|| discovery::canonical(&server)));
-        let mut failure = Error::auth("the protected resource metadata names no authorization server");
-        for issuer in strings(&metadata, "authorization_servers").unwrap_or_default() {
-            match self.auth_server(&issuer, revision).await {
-                Ok(server) => return Ok(Plan { server, resource, scope, revision }),
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+    async fn records(&self) -> Result<Records, Error> {
+        self.parts.store.of_server(&self.parts.target.url).await.map_err(unstored)
     }
 
-    /// As in 2025-03-26: the authorization server is at the origin of the MCP server.
-    async fn plan_at_origin(
-        &self,
-        server: &Url,
-        challenge: &Challenge,
-        resource: Option<String>,
-    ) -> Result<Plan, Error> {
-        let revision = Revision::V2025_03_26;
-        let origin = discovery::origin(server);
-        let place = format!("{origin}/.well-known/oauth-authorization-server");
-        let server = match self.document(&[place], revision).await? {
-            Some(json) => AuthServer::read(&json, &origin)?,
-            None => AuthServer::by_default(&origin),
-        };
-        let scope = challenge.scope.clone().or_else(|| self.parts.settings.scope.clone());
-        Ok(Plan { server, resource, scope, revision })
+    async fn put(&self, key: &CredentialKey, record: &Credentials) -> Result<(), Error> {
+        self.parts.store.put(key, record).await.map_err(unstored)
     }
 
-    async fn auth_server(&self, issuer: &str, revision: Revision) -> Result<AuthServer, Error> {
-        let url =
-            Url::parse(issuer).map_err(|error| Error::auth(format!("the issuer {issuer:?}: {error}")))?;
-        let places = discovery::server_metadata(&url);
-        let Some(json) = self.document(&places, revision).await? else {
-            return Err(Error::auth(format!("no authorization server metadata at {}", places.join(" or "))));
-        };
-        let server = AuthServer::read(&json, issuer)?;
-        if self.parts.settings.strict.issuer && !discovery::same_issuer(&server.issuer, issuer) {
-            return Err(Error::auth(format!(
-                "the metadata of {issuer} is that of another issuer, {}",
-                server.issuer
-            )));
-        }
-        Ok(server)
+    async fn remove(&self, key: &CredentialKey) -> Result<(), Error> {
+        self.parts.store.remove(key).await.map_err(unstored)
     }
 
-    // ---- registration ----
-
-    /// The client to be, and where the browser is to come back to.
-    async fn client(&self, plan: &Plan) -> Result<(StoredClient, Option<Callback>, String), Error> {
-        let settings = &self.parts.settings;
-        let issuer = &plan.server.issuer;
-        let registered = settings
-            .registered
-            .iter()
-            .find(|c| c.issuer.as_deref().is_none_or(|i| discovery::same_issuer(i, issuer)));
-        let document = settings.metadata_document.as_ref().filter(|url| {
-            plan.server.knows_documents
-                && Url::parse(url).is_ok_and(|u| u.scheme() == "https" && u.path().len() > 1)
-        });
-        let stored = self.parts.store.client(issuer);
-        let stored_port = stored
-            .as_ref()
-            .and_then(|c| c.redirect_uri.as_deref())
-            .and_then(|uri| Url::parse(uri).ok())
-            .and_then(|uri| uri.port());
-        let (callback, redirect_uri) = match &settings.redirect_uri {
-            Some(uri) => (None, uri.clone()),
-            None => {
-                // The port that is registered already is better than any other.
-                let wanted = if settings.callback_port == 0 {
-                    stored_port.unwrap_or(0)
-                } else {
-                    settings.callback_port
-                };
-                let bound = match Callback::bind(wanted).await {
-                    Err(_) if settings.callback_port == 0 => Callback::bind(0).await,
-                    bound => bound,
-                };
-                let callback = bound
-                    .map_err(|error| Error::auth(format!("could not listen for the browser: {error}")))?;
-                let uri = callback.redirect_uri.clone();
-                (Some(callback), uri)
-            }
-        };
-        let client = if let Some(known) = registered {
-            let method = match &known.secret {
-                None => AuthMethod::None,
-                Some(_) => secret_method(plan.server.auth_methods.as_deref()),
-            };
-            StoredClient { id: known.id.clone(), secret: known.secret.clone(), method, redirect_uri: None }
-        } else if let Some(url) = document {
-            StoredClient { id: url.clone(), secret: None, method: AuthMethod::None, redirect_uri: None }
-        } else if let Some(stored) = stored.filter(|c| c.redirect_uri.as_ref() == Some(&redirect_uri)) {
-            stored
-        } else {
-            let client = self.register(&plan.server, &redirect_uri).await?;
-            self.parts.store.set_client(issuer, Some(client.clone()));
-            client
-        };
-        Ok((client, callback, redirect_uri))
-    }
-
-    async fn register(&self, server: &AuthServer, redirect_uri: &str) -> Result<StoredClient, Error> {
-        let endpoint =
-            server.registration_endpoint.as_ref().filter(|_| self.parts.settings.dynamic_registration);
-        let Some(endpoint) = endpoint else {
-            return Err(Error::auth(format!(
-                "no client is registered with {}, and it offers no way to register one",
-                server.issuer
-            )));
-        };
-        let wanted = match &server.auth_methods {
-            Some(methods) if !methods.iter().any(|m| m == "none") => secret_method(Some(methods)),
-            _ => AuthMethod::None,
-        };
-        let body = json!({
-            "client_name": self.parts.client_name,
-            "redirect_uris": [redirect_uri],
-            "grant_types": ["authorization_code", "refresh_token"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": method_name(wanted),
-        });
-        let headers = vec![("Content-Type".into(), "application/json".into())];
-        let (status, answer) =
-            self.fetch(Purpose::OauthRegister, endpoint, headers, Some(body.to_string())).await?;
-        let json: Value = serde_json::from_slice(&answer).unwrap_or_default();
-        if !(200..300).contains(&status) {
-            return Err(refusal("registration", status, &json).1);
+    /// Takes what the store has, if it was not read yet.
+    async fn load(&self, flight: &mut Flight) -> Result<(), Error> {
+        if !flight.loaded {
+            flight.held = active(self.records().await?);
+            flight.loaded = true;
         }
-        let id =
-            text(&json, "client_id").ok_or_else(|| Error::auth("the registration brought no client_id"))?;
-        let secret = text(&json, "client_secret");
-        let method = match (text(&json, "token_endpoint_auth_method").as_deref(), &secret) {
-            (Some("client_secret_basic"), Some(_)) => AuthMethod::Basic,
-            (Some("client_secret_post"), Some(_)) => AuthMethod::Post,
-            (None, Some(_)) if wanted == AuthMethod::None => secret_method(server.auth_methods.as_deref()),
-            (None, Some(_)) => wanted,
-            (Some("none"), _) | (None, None) => AuthMethod::None,
-            (Some(other), _) => {
-                return Err(Error::auth(format!(
-                    "the registered client would have to authenticate by {other}"
-                )));
-            }
-        };
-        Ok(StoredClient { id, secret, method, redirect_uri: Some(redirect_uri.to_owned()) })
-    }
-
-    // ---- the authorization code flow ----
-
-    async fn authorize(&self, plan: Plan) -> Result<(), Error> {
-        let strict = self.parts.settings.strict;
-        if strict.pkce_support {
-            plan.server.check_pkce(plan.revision)?;
-        }
-        if strict.https {
-            discovery::check_endpoint(&plan.server.token_endpoint)?;
-            discovery::check_endpoint(&plan.server.authorization_endpoint)?;
-        }
-        let (client, callback, redirect_uri) = self.client(&plan).await?;
-        let (state, verifier) = (self.random(), self.random());
-        let mut url = Url::parse(&plan.server.authorization_endpoint)
-            .map_err(|error| Error::auth(format!("the authorization endpoint: {error}")))?;
-        if !matches!(url.scheme(), "https" | "http") {
-            return Err(Error::auth("the authorization endpoint is not a web address"));
-        }
-        {
-            let mut query = url.query_pairs_mut();
-            query
-                .append_pair("response_type", "code")
-                .append_pair("client_id", &client.id)
-                .append_pair("redirect_uri", &redirect_uri)
-                .append_pair("state", &state)
-                .append_pair("code_challenge", &URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes())))
-                .append_pair("code_challenge_method", "S256");
-            if let Some(resource) = &plan.resource {
-                query.append_pair("resource", resource);
-            }
-            if let Some(scope) = &plan.scope {
-                query.append_pair("scope", scope);
-            }
-        }
-        let visit = self.visit(url.as_str(), callback.as_ref());
-        let answer = timeout(self.parts.settings.browser_wait, visit)
-            .await
-            .map_err(|_| Error::auth("nobody finished the login in the browser"))??;
-        drop(callback);
-        let code = self.code(&answer, &state, &plan.server)?;
-        let mut form = vec![
-            ("grant_type", "authorization_code".to_owned()),
-            ("code", code),
-            ("redirect_uri", redirect_uri),
-            ("code_verifier", verifier),
-        ];
-        form.extend(plan.resource.clone().map(|resource| ("resource", resource)));
-        let json = match self.token_request(&plan.server.token_endpoint, &client, form).await? {
-            TokenAnswer::Tokens(json) => json,
-            TokenAnswer::Refused(code, words) => {
-                if code == "invalid_client" {
-                    // Forgotten there; the next attempt registers anew.
-                    self.parts.store.set_client(&plan.server.issuer, None);
-                }
-                return Err(Error::auth(words));
-            }
-        };
-        let tokens = TokenSet {
-            access: String::new(),
-            refresh: None,
-            expires_at: None,
-            scope: plan.scope,
-            issuer: plan.server.issuer,
-            resource: plan.resource,
-            token_endpoint: plan.server.token_endpoint,
-            client,
-        };
-        self.keep(Some(renewed(tokens, &json)?));
         Ok(())
     }
 
-    /// Sends a person to `url`; where they ended up.
-    async fn visit(&self, url: &str, callback: Option<&Callback>) -> Result<String, Error> {
-        let opened = self.parts.browser.open(&self.parts.server, url);
-        let Some(callback) = callback else {
-            let seen = opened.await.map_err(Error::auth)?;
-            return seen.ok_or_else(|| Error::auth("the browser did not bring the redirect back"));
+    /// The key that tokens of this issuer are bound to; a new one, if there is none.
+    fn proof_key(&self, records: &[(CredentialKey, Credentials)], issuer: &str) -> Result<ClientKey, Error> {
+        let known = records.iter().find(|(key, _)| key.issuer == issuer);
+        let known = known.and_then(|(_, record)| ClientKey::from_stored(record.proof_key.as_ref()?));
+        known
+            .or_else(|| ClientKey::random(&*self.parts.entropy))
+            .ok_or_else(|| Error::auth("the source of randomness brings no key"))
+    }
+
+    // ---- tokens ----
+
+    /// The record that an answer of the token endpoint makes.
+    fn granted(
+        plan: &Plan,
+        client: StoredClient,
+        scope: Option<String>,
+        proof: Option<ClientKey>,
+        json: &Value,
+    ) -> Result<Credentials, Error> {
+        let tokens = TokenSet {
+            access: Secret::default(),
+            kind: TokenKind::Bearer,
+            refresh: None,
+            expires_at: None,
+            scope: None,
+            requested: scope,
+            resource: plan.resource.clone(),
+            token_endpoint: plan.server.token_endpoint.clone(),
         };
-        let listen = callback.wait();
-        tokio::pin!(opened, listen);
-        let lost = |error: std::io::Error| Error::auth(format!("could not listen for the browser: {error}"));
-        tokio::select! {
-            seen = &mut opened => match seen.map_err(Error::auth)? {
-                Some(url) => Ok(url),
-                None => listen.await.map_err(lost),
-            },
-            called = &mut listen => called.map_err(lost),
-        }
+        let tokens = renewed(tokens, json, proof.is_some())?;
+        let proof_key = proof.map(|key| key.stored());
+        Ok(Credentials { client, tokens: Some(tokens), proof_key })
     }
 
-    /// The code that the redirect brought.
-    fn code(&self, answer: &str, state: &str, server: &AuthServer) -> Result<String, Error> {
-        let url =
-            Url::parse(answer).map_err(|error| Error::auth(format!("the redirect is no URL: {error}")))?;
-        let find = |key: &str| url.query_pairs().find(|(k, _)| k == key).map(|(_, v)| v.into_owned());
-        let strict = self.parts.settings.strict;
-        if strict.state && find("state").as_deref() != Some(state) {
-            return Err(Error::auth(
-                "the answer of the authorization server has another state; it is discarded",
-            ));
-        }
-        match find("iss") {
-            Some(iss) if strict.iss && !discovery::same_issuer(&iss, &server.issuer) => {
-                return Err(Error::auth(format!("the answer comes from another issuer, {iss}")));
+    /// Puts new credentials to use, and keeps them. Tokens of other issuers are of no use any more.
+    async fn adopt(&self, flight: &mut Flight, issuer: &str, record: Credentials) -> Result<(), Error> {
+        let key = self.key(issuer);
+        // In use even if they can't be kept: they are the only good ones.
+        flight.held = Some(Held::new(key.clone(), record.clone()));
+        for (other, old) in self.records().await? {
+            if other != key && old.tokens.is_some() {
+                self.put(&other, &Credentials { tokens: None, ..old }).await?;
             }
-            None if strict.iss && server.sends_iss => {
-                return Err(Error::auth("the answer of the authorization server lacks its issuer"));
-            }
-            _ => {}
         }
-        if let Some(error) = find("error") {
-            let why = find("error_description").map(|d| format!(": {d}")).unwrap_or_default();
-            return Err(Error::auth(format!("the authorization server refused: {error}{why}")));
-        }
-        find("code").ok_or_else(|| Error::auth("the answer of the authorization server has no code"))
+        self.put(&key, &record).await
     }
 
-    async fn token_request(
-        &self,
-        endpoint: &str,
-        client: &StoredClient,
-        form: Vec<(&str, String)>,
-    ) -> Result<TokenAnswer, Error> {
-        let (headers, body) = token_form(client, form);
-        let (status, answer) = self.fetch(Purpose::OauthToken, endpoint, headers, Some(body)).await?;
-        let json: Value = serde_json::from_slice(&answer).unwrap_or_default();
-        match status {
-            200..300 => Ok(TokenAnswer::Tokens(json)),
-            400..500 => {
-                let (code, error) = refusal("the token request", status, &json);
-                Ok(TokenAnswer::Refused(code, error.to_string()))
-            }
-            _ => Err(refusal("the token request", status, &json).1),
+    /// Uses the refresh token; or what another process got for it meanwhile. `Ok(false)`: there is no more use in it.
+    async fn refresh(&self, flight: &mut Flight) -> Result<bool, Error> {
+        let Some(held) = flight.held.clone() else { return Ok(false) };
+        let wait = self.parts.settings.http_wait.saturating_mul(2);
+        let _lock = timeout(wait, self.parts.store.lock(&held.key.server))
+            .await
+            .map_err(|_| Error::auth("another process keeps the credentials locked"))?
+            .map_err(unstored)?;
+        let stored = self.records().await?.into_iter().find(|(key, _)| *key == held.key);
+        let Some((key, stored)) = stored else {
+            // Logged out, by somebody else.
+            flight.held = None;
+            return Ok(false);
+        };
+        let current = Held::new(key, stored);
+        let newer = current.access().is_some() && current.access() != held.access();
+        flight.held = Some(current.clone());
+        let lasting =
+            current.record.tokens.as_ref().is_some_and(|t| t.lasts(self.parts.settings.refresh_ahead));
+        if newer && lasting {
+            return Ok(true);
         }
-    }
-
-    /// Uses the refresh token. `Ok(false)`: it is of no use any more.
-    async fn refresh(&self, tokens: TokenSet) -> Result<bool, Error> {
-        let Some(refresh) = tokens.refresh.clone() else { return Ok(false) };
-        let mut form = vec![("grant_type", "refresh_token".to_owned()), ("refresh_token", refresh)];
+        let Held { key, record, proof } = current;
+        let Some((tokens, refresh)) = record.tokens.clone().and_then(|t| Some((t.clone(), t.refresh?)))
+        else {
+            return Ok(false);
+        };
+        let mut form =
+            vec![("grant_type", "refresh_token".to_owned()), ("refresh_token", refresh.expose().to_owned())];
         form.extend(tokens.resource.clone().map(|resource| ("resource", resource)));
-        match self.token_request(&tokens.token_endpoint, &tokens.client, form).await? {
+        let request = TokenRequest {
+            endpoint: &tokens.token_endpoint,
+            named_by: Origin::Server,
+            issuer: &key.issuer,
+            client: Some(&record.client).filter(|client| !client.id.is_empty()),
+            proof: proof.as_ref(),
+            form,
+        };
+        match self.token_request(request).await? {
             TokenAnswer::Tokens(json) => {
-                self.keep(Some(renewed(tokens, &json)?));
+                let tokens = Some(renewed(tokens, &json, proof.is_some())?);
+                let record = Credentials { tokens, ..record };
+                flight.held = Some(Held { key: key.clone(), record: record.clone(), proof });
+                self.put(&key, &record).await?;
                 Ok(true)
             }
             TokenAnswer::Refused(code, _) => {
+                flight.held = None;
                 if code == "invalid_client" {
-                    self.parts.store.set_client(&tokens.issuer, None);
+                    // Forgotten there; the next login registers anew.
+                    self.remove(&key).await?;
+                } else {
+                    self.put(&key, &Credentials { tokens: None, ..record }).await?;
                 }
-                self.keep(None);
                 Ok(false)
             }
         }
     }
 
     /// Gets a token that differs from the refused one.
-    async fn renew(&self, challenge: &Challenge, refusal: &Refusal<'_>) -> Result<(), Error> {
-        let step_up = refusal.status == 403;
-        let held = self.tokens();
-        if !step_up
-            && let Some(tokens) = held.clone()
-            && self.refresh(tokens).await?
-        {
+    async fn renew(
+        &self,
+        flight: &mut Flight,
+        challenge: &Challenge,
+        spoken: Spoken,
+        step_up: bool,
+    ) -> Result<(), Error> {
+        let plan = self.plan(challenge, spoken, &self.known(flight)).await;
+        let same = |held: &Held, plan: &Plan| held.key.issuer == plan.server.issuer;
+        let before = flight.held.clone();
+        let refreshes = !step_up
+            && before.as_ref().is_some_and(|held| match &plan {
+                Ok(plan) => same(held, plan),
+                // Nobody says that the issuer is another one now.
+                Err(_) => true,
+            });
+        if refreshes && self.refresh(flight).await? {
             return Ok(());
         }
-        let mut plan = self.plan(challenge, refusal).await?;
-        if let (true, Some(held), Some(wanted)) = (step_up, held.and_then(|t| t.scope), &plan.scope) {
-            // Keep what was granted, or the next operation would have to step up again.
-            let mut all: Vec<&str> = held.split_whitespace().collect();
-            for scope in wanted.split_whitespace() {
-                if !all.contains(&scope) {
-                    all.push(scope);
-                }
-            }
-            plan.scope = Some(all.join(" "));
+        let plan = plan?;
+        let before = before.filter(|held| same(held, &plan)).map(|held| held.record);
+        self.obtain(flight, &plan, before.as_ref(), step_up).await
+    }
+
+    /// Gets tokens by the grant of the settings.
+    async fn obtain(
+        &self,
+        flight: &mut Flight,
+        plan: &Plan,
+        before: Option<&Credentials>,
+        step_up: bool,
+    ) -> Result<(), Error> {
+        let settings = &self.parts.settings;
+        let person = matches!(settings.grant, Grant::AuthorizationCode);
+        let scope = plan.scopes(before, step_up, person && settings.offline_access);
+        if person && settings.login == LoginPolicy::Never {
+            return Err(self.needs_login(plan, scope, before.is_some()));
         }
-        self.authorize(plan).await
+        let records = self.records().await?;
+        let record = if person {
+            self.login(plan, scope, &records).await?
+        } else {
+            let record = self.machine(plan, scope, &records).await?;
+            flight.machine = Some(plan.clone());
+            record
+        };
+        self.adopt(flight, &plan.server.issuer, record).await
     }
 }
 
 #[async_trait]
 impl Authorize for Authorizer {
-    async fn bearer(&self) -> Option<String> {
-        let _flight = self.flight.lock().await;
-        let tokens = self.tokens()?;
-        let ahead = SystemTime::now() + self.parts.settings.refresh_ahead;
-        if tokens.refresh.is_some() && tokens.expires_at.is_some_and(|at| at <= ahead) {
-            // If that fails, the server's answer will tell.
-            drop(self.refresh(tokens).await);
+    async fn pass(&self, method: &str, url: &str) -> Option<Pass> {
+        let mut flight = self.flight.lock().await;
+        // What fails here is told when the server's answer asks for more.
+        self.load(&mut flight).await.ok()?;
+        let ahead = self.parts.settings.refresh_ahead;
+        let tokens = flight.held.as_ref()?.record.tokens.clone()?;
+        if !tokens.lasts(ahead) {
+            if tokens.refresh.is_some() {
+                drop(self.refresh(&mut flight).await);
+            } else if let Some(plan) = flight.machine.clone() {
+                let before = flight.held.as_ref().map(|held| held.record.clone());
+                drop(self.obtain(&mut flight, &plan, before.as_ref(), false).await);
+            }
         }
-        self.tokens().map(|tokens| tokens.access)
+        let held = flight.held.as_ref()?;
+        let tokens = held.record.tokens.as_ref()?;
+        let token = tokens.access.expose().to_owned();
+        let proof = match (tokens.kind, &held.proof) {
+            (TokenKind::Dpop, Some(key)) => {
+                let nonce = self.nonce(url);
+                Some(proof::sign(key, &self.random(), method, url, Some(&token), nonce.as_deref()))
+            }
+            _ => None,
+        };
+        Some(Pass { token, proof })
+    }
+
+    fn learn(&self, url: &str, nonce: &str) {
+        Self::learn(self, url, Some(nonce));
     }
 
     async fn react(&self, refusal: Refusal<'_>) -> Result<bool, Error> {
@@ -526,8 +350,14 @@ impl Authorize for Authorizer {
         if step_up && challenge.error.as_deref() != Some("insufficient_scope") {
             return Ok(false);
         }
+        let attempts = self.parts.settings.attempts;
+        if challenge.wants_nonce && refusal.tries <= attempts && self.nonce(&self.parts.target.url).is_some()
+        {
+            // It came with this answer.
+            return Ok(true);
+        }
         let gives_up = |message: &str| Error::Auth { message: message.into(), status: Some(refusal.status) };
-        if refusal.tries >= self.parts.settings.attempts || (!step_up && refusal.tries > 0) {
+        if refusal.tries >= attempts || (!step_up && refusal.tries > 0) {
             return Err(gives_up(match step_up {
                 true => "the server still demands more scopes",
                 false => "the server refuses a fresh token",
@@ -535,7 +365,8 @@ impl Authorize for Authorizer {
         }
         let landed = self.landed.load(Ordering::Acquire);
         let mut flight = self.flight.lock().await;
-        if self.tokens().map(|t| t.access).as_deref() != refusal.token && self.tokens().is_some() {
+        self.load(&mut flight).await?;
+        if flight.held.as_ref().and_then(Held::access).is_some_and(|access| Some(access) != refusal.token) {
             return Ok(true);
         }
         if self.landed.load(Ordering::Acquire) != landed
@@ -543,91 +374,71 @@ impl Authorize for Authorizer {
         {
             return Err(failure.clone());
         }
+        // Another process may have logged in.
+        if let Some(stored) = active(self.records().await?)
+            && stored.access() != refusal.token
+            && stored
+                .record
+                .tokens
+                .as_ref()
+                .is_some_and(|tokens| tokens.lasts(self.parts.settings.refresh_ahead))
+        {
+            flight.held = Some(stored);
+            return Ok(true);
+        }
         if step_up {
             let key = (refusal.operation.to_owned(), challenge.scope.clone().unwrap_or_default());
             let count = flight.step_ups.entry(key).or_default();
-            if *count >= self.parts.settings.attempts {
+            if *count >= attempts {
                 return Err(gives_up("more scopes were granted before, and did not help"));
             }
             *count += 1;
         }
-        let outcome = self.renew(&challenge, &refusal).await;
+        let spoken = Spoken { revision: refusal.revision, settled: refusal.settled };
+        let outcome = self.renew(&mut flight, &challenge, spoken, step_up).await;
         flight.failure = outcome.clone().err();
         self.landed.fetch_add(1, Ordering::AcqRel);
         outcome.map(|()| true)
     }
 }
 
-/// Header and body of a token request; the secret, if any, in the one place that was agreed on.
-fn token_form(client: &StoredClient, form: Vec<(&str, String)>) -> (Vec<(String, String)>, String) {
-    let mut headers = vec![("Content-Type".into(), "application/x-www-form-urlencoded".into())];
-    let mut body = form_urlencoded::Serializer::new(String::new());
-    body.extend_pairs(form);
-    match (client.method, &client.secret) {
-        (AuthMethod::Basic, Some(secret)) => {
-            let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-            let pair = format!("{}:{}", encode(&client.id), encode(secret));
-            headers.push(("Authorization".into(), format!("Basic {}", STANDARD.encode(pair))));
-        }
-        (method, secret) => {
-            body.append_pair("client_id", &client.id);
-            if let (AuthMethod::Post, Some(secret)) = (method, secret) {
-                body.append_pair("client_secret", secret);
-            }
-        }
-    }
-    (headers, body.finish())
+/// The record in use: the one with tokens that was written last.
+fn active(records: Records) -> Option<Held> {
+    let mut held = records.into_iter().rev().map(|(key, record)| Held::new(key, record));
+    held.find(|held| match &held.record.tokens {
+        // Without its key a bound token is of no use.
+        Some(tokens) => tokens.kind == TokenKind::Bearer || held.proof.is_some(),
+        None => false,
+    })
 }
 
-/// A URL for messages, without its query.
-fn bare(url: &str) -> &str {
-    url.split(['?', '#']).next().unwrap_or(url)
-}
-
-const fn method_name(method: AuthMethod) -> &'static str {
-    match method {
-        AuthMethod::None => "none",
-        AuthMethod::Basic => "client_secret_basic",
-        AuthMethod::Post => "client_secret_post",
-    }
-}
-
-/// How to use a secret; the default of RFC 8414 is Basic.
-fn secret_method(supported: Option<&[String]>) -> AuthMethod {
-    let has = |name: &str| supported.is_some_and(|s| s.iter().any(|m| m == name));
-    if has("client_secret_post") && !has("client_secret_basic") {
-        AuthMethod::Post
-    } else {
-        AuthMethod::Basic
-    }
-}
-
-/// The error code and the error of an answer that says no.
-fn refusal(what: &str, status: u16, json: &Value) -> (String, Error) {
-    let code = text(json, "error").unwrap_or_default();
-    let more = text(json, "error_description").map(|d| format!(", {d}")).unwrap_or_default();
-    let message = format!("{what} was refused with HTTP {status}: {code}{more}");
-    (code, Error::Auth { message, status: Some(status) })
+fn unstored(error: StoreError) -> Error {
+    Error::auth(error.to_string())
 }
 
 /// The tokens with what the token endpoint sent; what it left out stays.
-fn renewed(tokens: TokenSet, json: &Value) -> Result<TokenSet, Error> {
+fn renewed(tokens: TokenSet, json: &Value, proven: bool) -> Result<TokenSet, Error> {
     let access =
         text(json, "access_token").ok_or_else(|| Error::auth("the token response has no access_token"))?;
-    let kind = text(json, "token_type");
-    if kind.as_ref().is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
-        return Err(Error::auth("the token response is not of type Bearer"));
-    }
+    let kind = match text(json, "token_type") {
+        Some(kind) if kind.eq_ignore_ascii_case("dpop") && proven => TokenKind::Dpop,
+        Some(kind) if !kind.eq_ignore_ascii_case("bearer") => {
+            return Err(Error::auth("the token response is not of type Bearer"));
+        }
+        _ => TokenKind::Bearer,
+    };
     let lifetime = match json.get("expires_in") {
         Some(Value::String(text)) => text.parse().ok(),
         Some(number) => number.as_f64(),
         None => None,
     };
-    let lifetime = lifetime.filter(|s| (0.0..1e9).contains(s)).map(Duration::from_secs_f64);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range, by the filter")]
+    let lifetime = lifetime.filter(|s| (0.0..1e9).contains(s)).map(|s: f64| s as u64);
     Ok(TokenSet {
-        access,
-        refresh: text(json, "refresh_token").or(tokens.refresh),
-        expires_at: lifetime.map(|lifetime| SystemTime::now() + lifetime),
+        access: access.into(),
+        kind,
+        refresh: text(json, "refresh_token").map(Secret::from).or(tokens.refresh),
+        expires_at: lifetime.map(|lifetime| unix_time() + lifetime),
         scope: text(json, "scope").or(tokens.scope),
         ..tokens
     })

@@ -4,7 +4,9 @@
 
 mod host;
 mod http;
+mod legacy;
 mod oauth;
 #[cfg(unix)]
 mod stdio;
 mod support;
+mod system_http;

@@ -95,7 +95,7 @@ impl Driver for Builtin {
             name: "reference client".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             operations: OPERATIONS.map(str::to_owned).to_vec(),
-            transports: vec![Transport::Stdio, Transport::Http],
+            transports: Transport::ALL.to_vec(),
             revisions: Revision::ALL.to_vec(),
             features: FEATURES.map(str::to_owned).to_vec(),
         })
@@ -320,10 +320,14 @@ impl Reference {
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
-            Target::Http { url } => {
+            Target::Http { url } | Target::SseLegacy { url } => {
                 let mut target = HttpTarget::new(url);
                 target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-                sparring_client::Target::Http(target)
+                // The first revision knows no other HTTP transport.
+                match self.case.revision.has_transport(Transport::Http) {
+                    true => sparring_client::Target::Http(target),
+                    false => sparring_client::Target::Sse(target),
+                }
             }
         }
     }

@@ -90,7 +90,7 @@ impl Driver for Official {
             case.official_scenario.ok_or_else(|| unusable("the official framework has no such scenario"))?;
         let mut urls = case.targets.values().filter_map(|target| match target {
             Target::Http { url } => Some(url),
-            Target::Stdio { .. } => None,
+            Target::Stdio { .. } | Target::SseLegacy { .. } => None,
         });
         let (Some(url), None) = (urls.next(), urls.next()) else {
             return Err(unusable("its contract has room for one server, over HTTP"));

@@ -8,10 +8,11 @@ use sparring_wire::sse::{SseItem, SseReader};
 use sparring_wire::transcript::{
     Direction, Event, HttpRequest, HttpResponse, HttpRole, LineSeen, StreamEvent, What,
 };
-use sparring_wire::{Revision, Transport};
+use sparring_wire::{Revision, Transport, meta};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use url::Url;
 
 /// A JSON-RPC message of a transcript. Members of a batch are messages of their own.
 #[derive(Debug, Clone)]
@@ -94,8 +95,10 @@ impl Message {
     }
 }
 
-/// The scope of request ids and of the handshake: a process of a stdio server, or what lies between one `initialize`
-/// and the next of an HTTP server. Where the server hands out session ids, several can be open at once.
+/// The scope of request ids and of the handshake: a process of a stdio server, a stream of HTTP+SSE with what is posted to
+/// its endpoint, or what lies between one `initialize` and the next of another HTTP server. Where the server hands out
+/// session ids, several can be open at once. What is said to an HTTP server in a revision without a handshake is a
+/// conversation of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
     /// The server's name.
@@ -110,8 +113,10 @@ pub struct Conversation {
     pub initialize: Option<usize>,
     /// Index of the latest answer to an `initialize` request.
     pub answer: Option<usize>,
-    /// The protocol version that the server named in its answer.
+    /// The protocol version that the server named in its answer; without a handshake, the one that requests name.
     pub version: Option<String>,
+    /// What its stream is, if it is one of HTTP+SSE.
+    pub legacy: Option<LegacyStream>,
     /// The event of the first message of the server that was wrong, on purpose or not. What a client made of it can't
     /// be told.
     pub first_fault: Option<usize>,
@@ -128,6 +133,17 @@ impl Conversation {
     pub fn revision(&self) -> Option<Revision> {
         self.version.as_deref()?.parse().ok()
     }
+}
+
+/// The stream that a conversation over HTTP+SSE consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyStream {
+    /// The exchange of the GET that opened it.
+    pub exchange: u64,
+    /// The event that said where messages are posted.
+    pub given: usize,
+    /// Where that is: path and query.
+    pub target: String,
 }
 
 /// A request and what was answered to it, as indices of events.
@@ -151,10 +167,25 @@ type Place = (Option<String>, Option<u32>);
 /// What stands for a process in the place of the requests that belong to no session by their revision.
 const STATELESS: u32 = u32::MAX;
 
-/// The revision that a request names, if that has no handshake.
-fn stateless(request: &HttpRequest) -> Option<Revision> {
-    let revision = header(&request.headers, "mcp-protocol-version")?.parse::<Revision>().ok()?;
-    (!revision.has_handshake()).then_some(revision)
+/// The revision that a request names in its header or its body, if that has no handshake.
+fn stateless(request: &HttpRequest, posted: Option<&Inspected>) -> Option<Revision> {
+    let named = |text: &str| text.parse::<Revision>().ok().filter(|revision| revision.is_stateless());
+    header(&request.headers, "mcp-protocol-version")
+        .and_then(named)
+        .or_else(|| posted?.messages().iter().find_map(|m| meta_version(m.envelope.params())).and_then(named))
+}
+
+/// The protocol version that params name.
+pub fn meta_version(params: Option<&Value>) -> Option<&str> {
+    params?.get("_meta")?.get(meta::PROTOCOL_VERSION)?.as_str()
+}
+
+/// Path and query of a reference as the client that asked for `target` has to understand it. The origin is not kept: what
+/// is sent to another one is not seen there.
+fn resolved(target: &str, reference: &str) -> Option<String> {
+    let base = Url::parse("http://server").ok()?.join(target).ok()?;
+    let url = base.join(reference.trim()).ok()?;
+    Some(url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path())))
 }
 
 /// A transcript, indexed. It can grow: the runner evaluates patterns while events arrive.
@@ -169,6 +200,10 @@ pub struct View<'a> {
     sessions: HashMap<(Option<String>, String), usize>,
     /// The path to which a server's client posted first.
     endpoints: HashMap<Option<String>, String>,
+    /// Where streams of HTTP+SSE said that messages are posted: server, path and query.
+    legacy: HashMap<(Option<String>, String), usize>,
+    /// Paths of such streams.
+    streams: HashSet<(Option<String>, String)>,
     asked: HashMap<(usize, Direction, Id), usize>,
     asked_of_server: HashMap<(Option<String>, Direction, Id), usize>,
 }
@@ -200,7 +235,7 @@ impl<'a> View<'a> {
             What::Line(line) => self.line(index, &event, line),
             What::HttpRequest(request) => self.request(index, &event, request),
             What::HttpResponse(response) => self.response(index, &event, response),
-            What::StreamEvent(sent) => self.stream_event(index, sent),
+            What::StreamEvent(sent) => self.stream_event(index, &event, sent),
             What::StreamEnded { exchange, .. } => {
                 if let Some(exchange) = self.exchanges.get_mut(exchange) {
                     exchange.ended = Some(index);
@@ -228,7 +263,8 @@ impl<'a> View<'a> {
             Exchange { request: index, response: None, ended: None, conversation: None, initialize: false };
         // A client that looks for metadata may GET anything; a message it may post to a wrong place.
         let elsewhere = request.method == "GET"
-            && self.endpoints.get(&event.server).is_some_and(|endpoint| endpoint != path(&request.target));
+            && self.endpoints.get(&event.server).is_some_and(|endpoint| endpoint != path(&request.target))
+            && !self.streams.contains(&(event.server.clone(), path(&request.target).to_owned()));
         if is_endpoint(request) && !elsewhere {
             if request.method == "POST" {
                 let endpoint = || path(&request.target).to_owned();
@@ -249,9 +285,13 @@ impl<'a> View<'a> {
             let place = (event.server.clone(), None);
             let named = header(&request.headers, "mcp-session-id")
                 .and_then(|session| self.sessions.get(&(event.server.clone(), session.to_owned())).copied());
-            let conversation = if exchange.initialize {
+            let legacy = (event.server.clone(), request.target.clone());
+            let legacy = self.legacy.get(&legacy).copied().filter(|_| request.method == "POST");
+            let conversation = if let Some(legacy) = legacy {
+                legacy
+            } else if exchange.initialize {
                 self.open(place, Transport::Http)
-            } else if let Some(version) = stateless(request) {
+            } else if let Some(version) = stateless(request, posted.as_ref()) {
                 // Beside a session, not in it: the client may speak to the same server in two eras.
                 let conversation = self.conversation_at((place.0, Some(STATELESS)), Transport::Http);
                 if let Some(conversation) = self.conversations.get_mut(conversation) {
@@ -307,7 +347,45 @@ impl<'a> View<'a> {
         }
     }
 
-    fn stream_event(&mut self, index: usize, sent: &StreamEvent) {
+    /// A stream said where messages are posted: it is one of HTTP+SSE, and a conversation of its own.
+    fn endpoint_given(&mut self, index: usize, event: &Event, number: u64, reference: &str) {
+        let Some(request) = self.http_request(number).filter(|request| request.method == "GET") else {
+            return;
+        };
+        let stream = path(&request.target).to_owned();
+        let Some(target) = resolved(&request.target, reference) else { return };
+        let Some(before) = self.exchanges.get(&number).and_then(|exchange| exchange.conversation) else {
+            return;
+        };
+        let is_own = |c: &Conversation| c.messages.is_empty() && c.exchanges == [number];
+        let conversation = if self.conversations.get(before).is_some_and(is_own) {
+            before
+        } else {
+            if let Some(before) = self.conversations.get_mut(before) {
+                before.exchanges.retain(|exchange| *exchange != number);
+            }
+            let conversation = self.open((event.server.clone(), None), Transport::SseLegacy);
+            if let Some(opened) = self.conversations.get_mut(conversation) {
+                opened.exchanges.push(number);
+            }
+            conversation
+        };
+        if let Some(exchange) = self.exchanges.get_mut(&number) {
+            exchange.conversation = Some(conversation);
+        }
+        if let Some(conversation) = self.conversations.get_mut(conversation) {
+            conversation.transport = Some(Transport::SseLegacy);
+            conversation.legacy =
+                Some(LegacyStream { exchange: number, given: index, target: target.clone() });
+        }
+        self.streams.insert((event.server.clone(), stream));
+        self.legacy.insert((event.server.clone(), target), conversation);
+    }
+
+    fn stream_event(&mut self, index: usize, event: &Event, sent: &StreamEvent) {
+        if let (Some("endpoint"), Some(reference)) = (sent.event.as_deref(), &sent.data) {
+            self.endpoint_given(index, event, sent.exchange, reference);
+        }
         let Some(Exchange { conversation: Some(conversation), .. }) =
             self.exchanges.get(&sent.exchange).copied()
         else {
@@ -408,10 +486,21 @@ impl<'a> View<'a> {
                     .copied();
             }
         }
-        if message.is_client_request("initialize")
-            && let Some(conversation) = self.conversations.get_mut(message.conversation)
-        {
-            conversation.initialize = Some(index);
+        if let Some(conversation) = self.conversations.get_mut(message.conversation) {
+            if message.is_client_request("initialize") {
+                conversation.initialize = Some(index);
+                // Until it is answered nothing is agreed on, whatever was tried before.
+                if conversation.answer.is_none() {
+                    conversation.version = None;
+                }
+            } else if message.from_client()
+                && message.is_request()
+                && conversation.initialize.is_none()
+                && let Some(version) = meta_version(message.params())
+            {
+                let known = version.parse::<Revision>().is_ok_and(Revision::is_stateless);
+                conversation.version = known.then(|| version.to_owned()).or(conversation.version.take());
+            }
         }
         if let Some(asked) = message.pair {
             let asked = &mut self.messages[asked];
@@ -601,6 +690,58 @@ mod tests {
         let view = View::of(&refused.events);
         assert_eq!(view.conversations().len(), 2);
         assert_eq!(view.conversations()[0].messages.len(), 1, "the refusal is no message");
+    }
+
+    #[test]
+    fn a_stream_of_http_sse_and_what_is_posted_to_its_endpoint_are_one_conversation() {
+        let endpoint = |exchange, at: &str| {
+            What::StreamEvent(StreamEvent {
+                exchange,
+                event: Some("endpoint".into()),
+                data: Some(at.into()),
+                ..StreamEvent::default()
+            })
+        };
+        let v = "2024-11-05";
+        let one = http()
+            .post(initialize(0, v, json!({})))
+            .answer(405, Value::Null)
+            .get()
+            .stream()
+            .event(endpoint(2, "messages?session=1"))
+            .http("POST", "/messages?session=1", &initialize(0, v, json!({})).to_string())
+            .answer(202, Value::Null)
+            .sse(2, crate::judge::testing::initialized(0, v, json!({})))
+            .http("POST", "/messages?session=1", &request(1, "ping", Value::Null).to_string())
+            .answer(202, Value::Null)
+            .sse(2, result(1, json!({})))
+            .get()
+            .stream()
+            .event(endpoint(5, "http://127.0.0.1:1/messages?session=2"))
+            .http("POST", "/messages?session=2", &initialize(0, v, json!({})).to_string());
+        let view = View::of(&one.events);
+        let [refused, first, second] = view.conversations() else { panic!("{:#?}", view.conversations()) };
+        assert_eq!((refused.messages.len(), refused.transport), (1, Some(Transport::Http)));
+        assert_eq!((first.messages.len(), first.transport), (4, Some(Transport::SseLegacy)));
+        assert_eq!(first.revision(), Some(Revision::V2024_11_05));
+        assert_eq!(first.exchanges, [2, 3, 4]);
+        assert_eq!(second.legacy.as_ref().unwrap().target, "/messages?session=2");
+        assert_eq!(second.messages.len(), 1);
+    }
+
+    #[test]
+    fn requests_say_their_revision_where_there_is_no_handshake() {
+        let modern = |id: i64, method: &str| {
+            request(id, method, json!({"_meta": {meta::PROTOCOL_VERSION: "2026-07-28"}}))
+        };
+        let plain = transcript().client(modern(1, "tools/list"));
+        assert_eq!(View::of(&plain.events).conversations()[0].revision(), Some(Revision::STATELESS));
+        // One that tries that first and then opens with a handshake speaks what is agreed on.
+        let fallback =
+            transcript().client(modern(1, "server/discover")).client(initialize(2, "2025-11-25", json!({})));
+        assert_eq!(View::of(&fallback.events).conversations()[0].revision(), None);
+        let over_http = http().post(modern(1, "tools/list")).answer(200, result(1, json!({})));
+        assert_eq!(View::of(&over_http.events).conversations()[0].revision(), Some(Revision::STATELESS));
     }
 
     #[test]

@@ -18,6 +18,7 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// All servers of a case, on its transport.
 pub(super) struct Servers {
+    transport: Transport,
     all: BTreeMap<String, Server>,
 }
 
@@ -66,7 +67,7 @@ impl Servers {
             };
             all.insert(name, server);
         }
-        Ok(Self { all })
+        Ok(Self { transport: case.transport, all })
     }
 
     /// Where the client finds them.
@@ -76,6 +77,9 @@ impl Servers {
                 let mut words = mock.command().into_iter();
                 let command = words.next().unwrap_or_default();
                 Target::Stdio { command, args: words.collect(), env: BTreeMap::new() }
+            }
+            Server::Http(mock) if self.transport == Transport::SseLegacy => {
+                Target::SseLegacy { url: mock.url().to_owned() }
             }
             Server::Http(mock) => Target::Http { url: mock.url().to_owned() },
         };

@@ -6,7 +6,6 @@ use crate::code::Code;
 use crate::diagnostic::did_you_mean;
 use crate::op::FEATURES;
 use crate::profile::NeededPromise;
-use crate::scenario::parse_revisions;
 use crate::yaml::Path;
 use sparring_wire::{Revision, Transport};
 use std::collections::BTreeSet;
@@ -66,18 +65,11 @@ impl Lint<'_> {
     pub(super) fn applies(&mut self) -> (Vec<Revision>, Vec<Transport>) {
         let applies = &self.scenario.applies;
         let at = top().key("where");
-        let revisions = match applies.revisions.as_deref().map(parse_revisions) {
-            None => Revision::WITH_HANDSHAKE.to_vec(),
-            Some(Ok(revisions)) => revisions,
-            Some(Err(why)) => {
-                self.value(Code::Revisions, &at.key("revisions"), why);
-                Revision::WITH_HANDSHAKE.to_vec()
-            }
-        };
-        let transports = match applies.transports.as_slice() {
-            [] => vec![Transport::Stdio, Transport::Http],
-            given => given.to_vec(),
-        };
+        let revisions = applies.revisions().unwrap_or_else(|why| {
+            self.value(Code::Revisions, &at.key("revisions"), why);
+            Revision::ALL.to_vec()
+        });
+        let transports = applies.transports().to_vec();
         for (n, transport) in applies.transports.iter().enumerate() {
             if !revisions.iter().any(|r| r.has_transport(*transport)) {
                 let message = format!("none of the scenario's revisions has the transport {transport}");

@@ -39,8 +39,12 @@ impl Peer {
 
     fn refuse(&mut self, at: u64, status: u16, body: Option<Value>) {
         let id = Id::Number(self.last_id());
-        let alone = Error::Http { status, message: "m".into() };
-        self.session.refuse(ms(at), &id, status, body.as_ref(), alone);
+        let alone = match status {
+            401 => Error::Auth { message: "m".into(), status: Some(status) },
+            _ => Error::Http { status, message: "m".into() },
+        };
+        let text = body.map(|body| body.to_string()).unwrap_or_default();
+        self.session.refuse(ms(at), &id, &text, alone);
         self.pump();
     }
 

@@ -1,0 +1,3 @@
+//! What a host keeps on disk.
+
+pub mod cache;

@@ -1,0 +1,4 @@
+//! The host, as a whole.
+
+mod calls;
+mod support;

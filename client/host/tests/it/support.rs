@@ -1,0 +1,174 @@
+//! Stdio servers for tests: this executable itself, told by its environment to be one.
+
+use serde_json::{Map, Value, json};
+use sparring_host::{Host, HostBuilder, ServerEntry, Surroundings};
+use sparring_profiles::Settings;
+use std::io::{BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The name of the test that is the server.
+const SERVER: &str = "support::serve";
+
+/// A folder of a test, with a log of what its servers got.
+pub(crate) struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let path = self.path().canonicalize().unwrap();
+        Surroundings {
+            cwd: path.clone(),
+            project: None,
+            home: path.join("home"),
+            env: std::env::vars().collect(),
+            state: path.join("state"),
+        }
+    }
+
+    pub(crate) fn host(&self, settings: Settings, entries: Vec<ServerEntry>) -> HostBuilder {
+        Host::builder(settings, self.surroundings()).entries(entries).clock_scale(1000.0)
+    }
+
+    /// A server of that name, with flags: see [`serve`].
+    pub(crate) fn server(&self, name: &str, flags: &[&str]) -> ServerEntry {
+        let own = std::env::current_exe().unwrap().to_string_lossy().into_owned();
+        let env = [
+            ("SPARRING_TEST_SERVER", name.to_owned()),
+            ("SPARRING_TEST_FLAGS", flags.join(",")),
+            ("SPARRING_TEST_FOLDER", self.path().to_string_lossy().into_owned()),
+        ];
+        ServerEntry {
+            name: name.to_owned(),
+            command: Some(own),
+            args: ["--exact", SERVER, "--nocapture", "--quiet"].map(str::to_owned).to_vec(),
+            env: env.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..ServerEntry::default()
+        }
+    }
+
+    fn log(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path().join("log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// How many lines of the log are that: `NAME METHOD` for requests, `NAME start`, `NAME end`.
+    pub(crate) fn count(&self, line: &str) -> usize {
+        self.log().iter().filter(|other| *other == line).count()
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Sets a flag that running servers look at.
+    pub(crate) fn set(&self, name: &str) {
+        std::fs::write(self.flag(name), "").unwrap();
+    }
+
+    pub(crate) fn unset(&self, name: &str) {
+        std::fs::remove_file(self.flag(name)).unwrap();
+    }
+}
+
+/// The settings of a built-in profile.
+pub(crate) fn profile(name: &str) -> Settings {
+    sparring_profiles::Profile::load(name).unwrap().settings()
+}
+
+pub(crate) fn args(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+/// Not a test, but a server, if the environment says so. Flags:
+///
+/// - `fail`: it exits at once. As a file of that name in the folder: while it is there.
+/// - `hang`: it never answers `initialize`; `slow-list`: it never answers `tools/list`.
+/// - `crash`: it exits on each call, unless the file `well` is there.
+/// - `stay`: it ignores the end of its input.
+#[test]
+fn serve() {
+    let Ok(name) = std::env::var("SPARRING_TEST_SERVER") else { return };
+    let folder = PathBuf::from(std::env::var("SPARRING_TEST_FOLDER").unwrap());
+    let flags = std::env::var("SPARRING_TEST_FLAGS").unwrap_or_default();
+    let has = |flag: &str| flags.split(',').any(|f| f == flag) || folder.join(flag).exists();
+    let log = |line: &str| {
+        let mut file =
+            std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
+        file.write_all(format!("{name} {line}\n").as_bytes()).unwrap();
+    };
+    log("start");
+    if has("fail") {
+        eprintln!("no luck today");
+        std::process::exit(3);
+    }
+    let stdin = std::io::stdin();
+    for line in stdin.lock().lines() {
+        let Ok(line) = line else { break };
+        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        log(&method);
+        let result = match method.as_str() {
+            "initialize" if has("hang") => continue,
+            "tools/list" if has("slow-list") => continue,
+            "initialize" => json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": true}},
+                "serverInfo": {"name": name, "version": "1"},
+            }),
+            "tools/list" => {
+                let mut tools = vec![tool("echo"), tool("wait"), tool("change"), tool("warn")];
+                if folder.join("changed").exists() {
+                    tools.push(tool("new"));
+                }
+                json!({"tools": tools})
+            }
+            "tools/call" => {
+                let called = message["params"]["name"].as_str().unwrap_or_default();
+                if has("crash") && !has("well") {
+                    log("end");
+                    std::process::exit(1);
+                }
+                match called {
+                    "wait" => continue,
+                    "warn" => eprintln!("careful with {}", message["params"]["arguments"]["text"]),
+                    "change" => {
+                        std::fs::write(folder.join("changed"), "").unwrap();
+                        say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                    }
+                    _ => {}
+                }
+                let text = message["params"]["arguments"]["text"].as_str().unwrap_or("-");
+                json!({"content": [{"type": "text", "text": format!("{} {text}", std::process::id())}]})
+            }
+            _ if message.get("id").is_none() => continue,
+            _ => json!({}),
+        };
+        say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+    }
+    if has("stay") {
+        loop {
+            std::thread::park();
+        }
+    }
+    log("end");
+    std::process::exit(0);
+}
+
+fn tool(name: &str) -> Value {
+    json!({"name": name, "inputSchema": {"type": "object"}})
+}
+
+fn say(message: &Value) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("{message}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
