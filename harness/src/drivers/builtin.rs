@@ -262,7 +262,8 @@ impl Reference {
     }
 
     async fn open(&self, open: &op::Open) -> Result<Value, Failure> {
-        let mut setup = setup(open, self.case.revision, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
+        let mut setup =
+            setup(open, self.case.revision, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
         if let Some(customise) = &self.customise {
             customise(&mut setup);
         }
