@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn the_catalogue_is_read_whole_and_its_ids_are_unique() {
-        assert_eq!(requirements().count(), 680);
+        assert_eq!(requirements().count(), 681);
         let ids: HashSet<&str> = requirements().map(|r| r.id.as_str()).collect();
-        assert_eq!(ids.len(), 680);
+        assert_eq!(ids.len(), 681);
         let ids: HashSet<&str> = promises().map(|p| p.id.as_str()).collect();
         assert_eq!(ids.len(), promises().count());
     }

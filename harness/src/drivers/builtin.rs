@@ -66,8 +66,12 @@ impl Driver for Builtin {
 
     async fn hello(&self) -> Result<Hello, DriverError> {
         let settings = self.profile.settings();
+        let newest = settings.protocol.offers == Revision::LATEST_HANDSHAKE;
         let speaks = |revision: &Revision| {
-            settings.protocol.offers == *revision || settings.protocol.accepts.contains(revision)
+            settings.protocol.offers == *revision
+                || settings.protocol.accepts.contains(revision)
+                // The reference client looks which era a server is of.
+                || newest && revision.is_stateless()
         };
         let lacks = |feature: &str| match feature {
             "oauth" => !settings.auth.oauth,
@@ -80,7 +84,7 @@ impl Driver for Builtin {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             operations: OPERATIONS.map(str::to_owned).to_vec(),
             transports: Transport::ALL.to_vec(),
-            revisions: Revision::WITH_HANDSHAKE.into_iter().filter(speaks).collect(),
+            revisions: Revision::ALL.into_iter().filter(speaks).collect(),
             features: FEATURES.iter().filter(|f| !lacks(f)).map(|f| (*f).to_owned()).collect(),
             clock_scale: None,
         })
@@ -327,7 +331,7 @@ impl Reference {
                 None => later.push((name.clone(), value.0.clone())),
             }
         }
-        let mut setup = ClientSetup::new(settings, self.has_roots, open, Arc::clone(&self.case.events))
+        let mut setup = ClientSetup::new(settings, self.has_roots, self.case.revision, open, Arc::clone(&self.case.events))
             .map_err(|e| refused(&e))?;
         if let Some(customise) = &self.customise {
             customise(&mut setup);

@@ -18,6 +18,7 @@ use sparring_host::naming::Naming;
 use sparring_host::parts::Backoff;
 use sparring_profiles::Settings;
 use sparring_scenarios::op;
+use sparring_wire::Revision;
 use std::sync::Arc;
 
 /// Everything that the reference client is made of in a case. A mutant wraps or replaces one thing.
@@ -86,6 +87,7 @@ impl ClientSetup {
     pub(super) fn new(
         mut host: Settings,
         has_roots: bool,
+        revision: Revision,
         open: &op::Open,
         events: Arc<dyn DriverEvents>,
     ) -> Result<Self, String> {
@@ -98,6 +100,8 @@ impl ClientSetup {
         if let Some(ms) = open.timeout_ms {
             host.timeouts.startup_s = seconds(ms);
         }
+        // Against servers with a handshake it is judged as a client of their time, which probes for nothing.
+        let stateless = Some(revision).filter(|revision| revision.is_stateless() && open.offer.is_none());
         let sampling = open.sampling.as_ref().map(|_| SamplingCapability { tools: false, context: false });
         let elicitation = open.elicitation.as_ref().map(|_| ElicitationCapability { form: true, url: false });
         let given = open.roots.as_deref().map(roots);
@@ -127,6 +131,7 @@ impl ClientSetup {
             calls: None,
         };
         setup.client(move |settings| {
+            settings.offer = stateless.unwrap_or(settings.offer);
             settings.declare.sampling = sampling;
             settings.declare.elicitation = elicitation;
             match &given {
