@@ -36,7 +36,6 @@ pub mod files;
 pub mod filter;
 mod host;
 pub mod model;
-pub mod model;
 pub mod naming;
 pub mod parts;
 pub mod paths;

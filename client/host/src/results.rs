@@ -149,7 +149,7 @@ impl ResultMapper for ProfileResults {
 
     fn map(&self, result: CallResult, read: &BTreeMap<String, Value>) -> Result<ModelResult, HostError> {
         let is_error = result.is_error();
-        let Value::Object(mut members) = result.json else { return Ok(ModelResult::default()) };
+        let Value::Object(mut members) = result.into_json() else { return Ok(ModelResult::default()) };
         let blocks = match members.remove("content") {
             Some(Value::Array(blocks)) => blocks,
             _ => Vec::new(),
