@@ -13,7 +13,7 @@ pub enum HostError {
         /// The server's name.
         server: String,
         /// What happened.
-        error: sparring_client::Error,
+        error: Box<sparring_client::Error>,
     },
     /// No server of that name is configured.
     #[error("there is no server {0:?}")]
@@ -75,7 +75,7 @@ impl HostError {
     pub fn of(server: &str, error: sparring_client::Error) -> Self {
         match error {
             sparring_client::Error::NeedsLogin(_) => Self::NeedsLogin { server: server.to_owned() },
-            error => Self::Server { server: server.to_owned(), error },
+            error => Self::Server { server: server.to_owned(), error: Box::new(error) },
         }
     }
 

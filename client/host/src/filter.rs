@@ -140,7 +140,8 @@ mod tests {
         let settings = DiscoverySettings::default();
         let words = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let no_c: ToolPredicate = Arc::new(|server, tool| server == "s" && tool.key != "c");
-        let cases: [(Option<&[&str]>, &[&str], bool, &[&str]); 8] = [
+        type Case<'a> = (Option<&'a [&'a str]>, &'a [&'a str], bool, &'a [&'a str]);
+        let cases: [Case<'_>; 8] = [
             (None, &[], false, &["a", "b", "c", "b.x"]),
             (Some(&["a", "b"]), &[], false, &["a", "b"]),
             (None, &["b"], false, &["a", "c", "b.x"]),

@@ -9,7 +9,6 @@ use crate::model::{ModelResult, Part};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use sparring_client::CallResult;
 use sparring_profiles::{
     Audio, EmbeddedBlob, EmbeddedText, Image, IsError, ResourceLink, ResultsSettings, Structured,
 };
@@ -18,14 +17,14 @@ use std::collections::BTreeMap;
 /// Maps results. The default is [`ProfileResults`].
 pub trait ResultMapper: Send + Sync {
     /// The URIs of linked resources that the host reads before it maps the result.
-    fn wants(&self, result: &CallResult) -> Vec<String>;
+    fn wants(&self, result: &Value) -> Vec<String>;
 
-    /// What the model gets. `read` has what [`ResultMapper::wants`] asked for: results of `resources/read` by URI;
+    /// What the model gets of a result of `tools/call`. `read` has what [`ResultMapper::wants`] asked for: results of `resources/read` by URI;
     /// what could not be read is missing.
     ///
     /// # Errors
     /// [`HostError::ToolFailed`], if a tool error is a failure in this host.
-    fn map(&self, result: CallResult, read: &BTreeMap<String, Value>) -> Result<ModelResult, HostError>;
+    fn map(&self, result: Value, read: &BTreeMap<String, Value>) -> Result<ModelResult, HostError>;
 
     /// Cuts text that is too long. [`ResultMapper::map`] has done so already.
     fn limit(&self, result: &mut ModelResult);
@@ -136,20 +135,18 @@ impl ProfileResults {
 }
 
 impl ResultMapper for ProfileResults {
-    fn wants(&self, result: &CallResult) -> Vec<String> {
+    fn wants(&self, result: &Value) -> Vec<String> {
         if self.settings.resource_link != ResourceLink::Fetch {
             return Vec::new();
         }
-        let links = result
-            .content()
-            .iter()
-            .filter(|b| b.get("type").and_then(Value::as_str) == Some("resource_link"));
+        let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
+        let links = blocks.filter(|b| b.get("type").and_then(Value::as_str) == Some("resource_link"));
         links.filter_map(|b| b.get("uri").and_then(Value::as_str).map(str::to_owned)).collect()
     }
 
-    fn map(&self, result: CallResult, read: &BTreeMap<String, Value>) -> Result<ModelResult, HostError> {
-        let is_error = result.is_error();
-        let Value::Object(mut members) = result.into_json() else { return Ok(ModelResult::default()) };
+    fn map(&self, result: Value, read: &BTreeMap<String, Value>) -> Result<ModelResult, HostError> {
+        let is_error = result.get("isError").and_then(Value::as_bool) == Some(true);
+        let Value::Object(mut members) = result else { return Ok(ModelResult::default()) };
         let blocks = match members.remove("content") {
             Some(Value::Array(blocks)) => blocks,
             _ => Vec::new(),

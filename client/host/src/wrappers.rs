@@ -8,6 +8,7 @@ use crate::error::HostError;
 use crate::model::{ModelResult, ModelTool, Route};
 use crate::naming::Claim;
 use crate::results::decoded_len;
+use crate::template::fill;
 use serde_json::{Map, Value, json};
 use sparring_client::Entry;
 use sparring_profiles::WrappersSettings;
@@ -221,7 +222,11 @@ impl Wrappers for ProfileWrappers {
             .map(|message| {
                 let role = message.get("role").and_then(Value::as_str).unwrap_or("unknown");
                 let text = message.get("content").map_or_else(String::new, |content| self.body(content));
-                fill(&self.settings.prompt_line, &[("role", role), ("text", &text)])
+                fill(&self.settings.prompt_line, |name| match name {
+                    "role" => Some(role),
+                    "text" => Some(&text),
+                    _ => None,
+                })
             })
             .collect();
         ModelResult::of_text(lines.join("\n"))
@@ -242,7 +247,12 @@ impl ProfileWrappers {
         let mime = owner.get("mimeType").and_then(Value::as_str).unwrap_or("application/octet-stream");
         // What is no base64 has a size all the same: about that of what it would stand for.
         let bytes = decoded_len(blob).unwrap_or(blob.len() / 4 * 3).to_string();
-        fill(&self.settings.blob_line, &[("mime", &one_line(mime)), ("bytes", &bytes)])
+        let mime = one_line(mime);
+        fill(&self.settings.blob_line, |name| match name {
+            "mime" => Some(&mime),
+            "bytes" => Some(&bytes),
+            _ => None,
+        })
     }
 
     /// The content of a message, as text. It is one block, though some servers give several.
@@ -270,32 +280,6 @@ fn or_none(lines: Vec<String>, none: &str) -> String {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A template of the profile with its places filled, in one go; doubled braces are single ones.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
-    let mut out = String::new();
-    let mut rest = template;
-    'next: while let Some(c) = rest.chars().next() {
-        for (double, single) in [("{{", '{'), ("}}", '}')] {
-            if let Some(after) = rest.strip_prefix(double) {
-                out.push(single);
-                rest = after;
-                continue 'next;
-            }
-        }
-        for (name, value) in values {
-            if let Some(after) = rest.strip_prefix('{').and_then(|r| r.strip_prefix(name)?.strip_prefix('}'))
-            {
-                out.push_str(value);
-                rest = after;
-                continue 'next;
-            }
-        }
-        out.push(c);
-        rest = rest.get(c.len_utf8()..).unwrap_or_default();
-    }
-    out
 }
 
 /// The server that a call of a wrapper concerns: the wrapper's own, or the one that the arguments name, or the only one.

@@ -2,6 +2,7 @@
 
 use super::{Charset, Claim, Composed, Naming, slug};
 use crate::error::HostError;
+use crate::template;
 use sha2::{Digest as _, Sha256};
 use sparring_profiles::{Clash, NamingSettings, Overflow, ServerSlug};
 use std::collections::{HashMap, HashSet};
@@ -45,27 +46,17 @@ impl ProfileNames {
     }
 
     /// `{server}` and `{tool}` are replaced in one go, since a server may be called `{tool}`.
-    fn fill(&self, template: &str, server: &str, tool: &str) -> String {
+    fn fill<'a>(&self, template: &'a str, server: &str, tool: &'a str) -> String {
         let server = match self.settings.server_slug {
             ServerSlug::AsIs => server.to_owned(),
             ServerSlug::Opaque => slug(server),
         };
-        let mut out = String::new();
-        let mut rest = template;
-        while let Some(c) = rest.chars().next() {
-            let place = [("{server}", server.as_str()), ("{tool}", tool), ("{{", "{"), ("}}", "}")];
-            match place.iter().find_map(|(mark, text)| Some((rest.strip_prefix(mark)?, text))) {
-                Some((after, text)) => {
-                    out.push_str(text);
-                    rest = after;
-                }
-                None => {
-                    out.push(c);
-                    rest = rest.get(c.len_utf8()..).unwrap_or_default();
-                }
-            }
-        }
-        self.charset.clean(&out)
+        let filled = template::fill(template, |name| match name {
+            "server" => Some(server.as_str()),
+            "tool" => Some(tool),
+            _ => None,
+        });
+        self.charset.clean(&filled)
     }
 
     fn plain(&self, claim: &Claim) -> String {

@@ -12,7 +12,7 @@ fn of(host: &str) -> ProfileResults {
 }
 
 fn mapped(mapper: &ProfileResults, json: Value) -> ModelResult {
-    mapper.map(CallResult { json }, &BTreeMap::new()).unwrap()
+    mapper.map(json, &BTreeMap::new()).unwrap()
 }
 
 fn parts(mapper: &ProfileResults, block: Value) -> Vec<Value> {
@@ -79,7 +79,7 @@ fn embedded_resources_in_each_way() {
         [text(r#"{"type":"resource","uri":"x:d","mimeType":"application/pdf","bytes":5}"#)]
     );
     let with = |way| parts(&mapper(|r| r.embedded_blob = way), pdf.clone());
-    assert_eq!(with(EmbeddedBlob::Keep), [pdf.clone()]);
+    assert_eq!(with(EmbeddedBlob::Keep), std::slice::from_ref(&pdf));
     assert_eq!(with(EmbeddedBlob::Describe), [text("[resource x:d, application/pdf: 5 bytes]")]);
     assert_eq!(with(EmbeddedBlob::Drop), [] as [Value; 0]);
     let neither = json!({"type": "resource", "resource": {"uri": "x:n"}});
@@ -91,10 +91,10 @@ fn embedded_resources_in_each_way() {
 fn links_audio_and_unknown_blocks() {
     let link = json!({"type": "resource_link", "uri": "x:l", "name": "log", "mimeType": "text/plain"});
     assert_eq!(parts(&of("zut"), link.clone()), [text("[link to resource x:l, log, text/plain]")]);
-    assert_eq!(parts(&mapper(|_| {}), link.clone()), [link.clone()]);
+    assert_eq!(parts(&mapper(|_| {}), link.clone()), std::slice::from_ref(&link));
     assert_eq!(parts(&mapper(|r| r.resource_link = ResourceLink::Drop), link.clone()), [] as [Value; 0]);
     let fetching = mapper(|r| r.resource_link = ResourceLink::Fetch);
-    let result = || CallResult { json: json!({"content": [link.clone()]}) };
+    let result = || json!({"content": [link.clone()]});
     assert_eq!(fetching.wants(&result()), ["x:l"]);
     assert_eq!(of("zut").wants(&result()), [] as [String; 0]);
     let read = BTreeMap::from([("x:l".to_owned(), json!({"contents": [{"uri": "x:l", "text": "line"}]}))]);
@@ -103,7 +103,7 @@ fn links_audio_and_unknown_blocks() {
 
     let sound = json!({"type": "audio", "data": "aGVsbG8=", "mimeType": "audio/wav"});
     assert_eq!(parts(&of("zut"), sound.clone()), [text("[audio, audio/wav: 5 bytes]")]);
-    assert_eq!(parts(&mapper(|_| {}), sound.clone()), [sound.clone()]);
+    assert_eq!(parts(&mapper(|_| {}), sound.clone()), std::slice::from_ref(&sound));
     assert_eq!(parts(&mapper(|r| r.audio = Audio::Drop), sound), [] as [Value; 0]);
 
     let unknown = json!({"type": "hologram", "data": 1});
@@ -144,7 +144,7 @@ fn tool_errors_in_each_mode() {
     assert!(result.is_error && result.text() == "no such file");
     assert!(!mapped(&mapper(|r| r.is_error = IsError::Text), failed.clone()).is_error);
     let raising = mapper(|r| r.is_error = IsError::Exception);
-    let error = raising.map(CallResult { json: failed }, &BTreeMap::new()).unwrap_err();
+    let error = raising.map(failed, &BTreeMap::new()).unwrap_err();
     assert_eq!(error, HostError::ToolFailed("no such file".into()));
     assert!(mapped(&raising, json!({"content": [], "isError": false})).content.is_empty());
     assert!(mapped(&of("zut"), json!({"content": [], "isError": true})).is_error);

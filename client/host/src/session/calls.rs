@@ -221,6 +221,7 @@ impl Session {
         let options = self.budget(&share, raw, policy, options);
         let result = share.server.call(self.inner.id, raw, arguments, options).await?;
         let results = &self.context().parts.results;
+        let result = result.into_json();
         let read = match results.wants(&result) {
             uris if uris.is_empty() => BTreeMap::new(),
             uris => self.fetch(server, uris).await,

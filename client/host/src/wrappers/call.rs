@@ -82,6 +82,6 @@ fn told(connection: &Connection, error: Error) -> Result<ModelResult, HostError>
         FailureKind::Protocol | FailureKind::Refused | FailureKind::Invalid => {
             Ok(ModelResult::of_failure(error.to_string()))
         }
-        _ => Err(HostError::Server { server: connection.server().to_owned(), error }),
+        _ => Err(HostError::of(connection.server(), error)),
     }
 }

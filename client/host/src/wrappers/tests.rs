@@ -128,15 +128,6 @@ fn a_prompt_is_one_block_of_lines() {
 }
 
 #[test]
-fn templates_are_filled_in_one_go() {
-    for (template, expected) in
-        [("{a}{b}", "{b}2"), ("{{a}} {c}", "{a} {c}"), ("ä{a", "ä{a"), ("", ""), ("}}{{", "}{")]
-    {
-        assert_eq!(fill(template, &[("a", "{b}"), ("b", "2")]), expected);
-    }
-}
-
-#[test]
 fn the_server_that_a_call_concerns() {
     let both = ["a".to_owned(), "b".to_owned()];
     let arguments = |json: Value| json.as_object().unwrap().clone();
