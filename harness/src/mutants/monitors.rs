@@ -4,6 +4,7 @@ use super::decorate::{
     Fate, Handling, Passing, answers, failure, impatient, incoming, keeps_to_itself, messages, outgoing,
     params, processes, requests, without_header,
 };
+use super::stdio::graces;
 use super::{Fault, Mutant};
 use crate::adapter_main::leave_process_behind;
 use crate::drivers::ClientSetup;
