@@ -11,9 +11,11 @@ use crate::run::directory;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use setup::{changed, roots};
-use sparring_client::{CallOptions, CancelSwitch, CompletionRef, Connection, Event, ListKind, RequestOptions};
+use sparring_client::{
+    CallOptions, CancelSwitch, CompletionRef, Connection, Event, ListKind, RequestOptions,
+};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
-use sparring_profiles::{Connect, ProfileTransport, Settings};
+use sparring_profiles::{Connect, Settings};
 use sparring_scenarios::op::{self, Controlled, FEATURES, Inspected, OPERATIONS, Op};
 use sparring_scenarios::profile::Profile;
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
@@ -180,7 +182,9 @@ impl Reference {
             Op::Resources(of) => self.list(of, ListKind::Resources).await,
             Op::Templates(of) => self.list(of, ListKind::Templates).await,
             Op::Prompts(of) => self.list(of, ListKind::Prompts).await,
-            Op::Read(read) => Ok(self.connection(read.server.as_deref(), None).await?.read(&read.uri).await?),
+            Op::Read(read) => {
+                Ok(self.connection(read.server.as_deref(), None).await?.read(&read.uri).await?)
+            }
             Op::Subscribe(read) => {
                 self.connection(read.server.as_deref(), None).await?.subscribe(&read.uri).await?;
                 Ok(json!({}))
@@ -298,7 +302,10 @@ impl Reference {
             }
         };
         let host = running.host.clone();
+        let is_on = |setting: &str| open.set.get(setting).is_some_and(|value| value.0 == Value::from(true));
         let options = SessionOptions {
+            isolated: is_on("session.isolated"),
+            without_servers: is_on("session.without_servers"),
             cwd: open.cwd.as_ref().map(|path| self.case.directory.join(path)),
             project: open.project.as_ref().map(|path| self.case.directory.join(path)),
             ..SessionOptions::default()
@@ -315,6 +322,12 @@ impl Reference {
         if let Some(running) = lock(&self.host).as_mut() {
             running.sessions.push((open.agent.clone(), session.clone()));
         }
+        for (setting, value) in &open.set {
+            // The host has been told what is a field of the profile.
+            if changed(&self.settings, setting, &value.0).is_none() {
+                self.set(&session, setting, value.0.clone()).await?;
+            }
+        }
         if !open.idle {
             self.contact(&host, &session).await?;
         }
@@ -323,16 +336,18 @@ impl Reference {
 
     async fn launch(&self, open: &op::Open) -> Result<Running, Failure> {
         let mut settings = self.settings.clone();
-        let mut later = Vec::new();
+        // What is no field of the profile is for the session.
         for (name, value) in &open.set {
-            match changed(&settings, name, &value.0) {
-                Some(changed) => settings = changed,
-                // It may be more than a field of the profile.
-                None => later.push((name.clone(), value.0.clone())),
-            }
+            settings = changed(&settings, name, &value.0).unwrap_or(settings);
         }
-        let mut setup = ClientSetup::new(settings, self.has_roots, self.case.revision, open, Arc::clone(&self.case.events))
-            .map_err(|e| refused(&e))?;
+        let mut setup = ClientSetup::new(
+            settings,
+            self.has_roots,
+            self.case.revision,
+            open,
+            Arc::clone(&self.case.events),
+        )
+        .map_err(|e| refused(&e))?;
         if let Some(customise) = &self.customise {
             customise(&mut setup);
         }
@@ -351,14 +366,27 @@ impl Reference {
         }
         let host = Host::launch(builder.parts(setup.parts_hook())).await;
         let host = host.map_err(|error| error.failure(&self.settings.errors))?;
-        for (setting, value) in later {
-            if let Err(error) = host.set(&setting, value) {
-                let failure = error.failure(&self.settings.errors);
-                host.close().await;
-                return Err(failure);
-            }
-        }
         Ok(Running { host, sessions: Vec::new() })
+    }
+
+    /// Changes a setting, of the host or of a session.
+    async fn set(&self, session: &Session, setting: &str, value: Value) -> Result<Value, Failure> {
+        let wrong = |error: serde_json::Error| refused(&format!("the setting `{setting}`: {error}"));
+        let control = match setting {
+            "policy.rules" => Control::Rules { rules: value },
+            "policy.auto_approve" => {
+                Control::AutoApprove { on: serde_json::from_value(value).map_err(wrong)? }
+            }
+            "session.visible" => Control::Visible { visible: serde_json::from_value(value).map_err(wrong)? },
+            "session.disclosure" => {
+                Control::Disclosure { options: serde_json::from_value(value).map_err(wrong)? }
+            }
+            // They were told when it was opened.
+            "session.isolated" | "session.without_servers" => return Ok(json!({})),
+            setting => Control::Set { setting: setting.to_owned(), value },
+        };
+        session.control(control).await.map_err(|error| self.failure(&error))?;
+        Ok(json!({}))
     }
 
     fn surroundings(&self, open: &op::Open) -> Surroundings {
@@ -520,7 +548,8 @@ impl Reference {
             .collect();
         // A server that has not told its tools is no server without tools.
         let servers = self.servers()?;
-        let only = of.server.as_ref().or(servers.first()).filter(|_| of.server.is_some() || servers.len() == 1);
+        let only =
+            of.server.as_ref().or(servers.first()).filter(|_| of.server.is_some() || servers.len() == 1);
         if let (true, Some(server)) = (tools.is_empty(), only)
             && let Some(error) = session.failure_of(server)
         {
@@ -548,9 +577,7 @@ impl Reference {
                 }
             },
         };
-        let timeout = call.timeout_ms.map(|ms| {
-            Duration::from_millis(ms) / self.case.clock_scale.max(1)
-        });
+        let timeout = call.timeout_ms.map(|ms| Duration::from_millis(ms) / self.case.clock_scale.max(1));
         let options = RequestOptions { timeout, progress: call.progress, ..RequestOptions::default() };
         let cancel = CancelSwitch::default();
         lock(&self.cancels).insert(step.to_owned(), cancel.clone());
@@ -597,9 +624,8 @@ impl Reference {
 
     async fn inspect(&self, inspect: &op::Inspect) -> Result<Value, Failure> {
         let session = self.session(inspect.agent.as_deref())?;
-        let look = |what: Inspect| async {
-            session.inspect(what).await.map_err(|error| self.failure(&error))
-        };
+        let look =
+            |what: Inspect| async { session.inspect(what).await.map_err(|error| self.failure(&error)) };
         Ok(match inspect.what {
             Inspected::Prompt => {
                 let prompt = look(Inspect::Prompt).await?;
@@ -654,10 +680,8 @@ impl Reference {
         };
         let tool = control.tool.as_ref().map(|raw| self.names.resolve(raw, control.server.as_deref()).0);
         let told = match control.what {
-            Controlled::Run => {
-                session.run().await.map_err(|error| self.failure(&error))?;
-                return Ok(json!({}));
-            }
+            Controlled::Run => Control::Run,
+            Controlled::Compact => Control::Compact,
             Controlled::Start => Control::Start { server: server()? },
             Controlled::Stop => Control::Stop { server: server()? },
             Controlled::Restart => Control::Restart { server: server()? },
@@ -667,11 +691,11 @@ impl Reference {
             Controlled::Reopen => Control::Reopen,
             Controlled::Warmup => Control::Warmup,
             Controlled::Approve => Control::Approve { tool, always: control.always },
-            Controlled::Deny => Control::Deny { tool },
-            Controlled::Set => Control::Set {
-                setting: control.setting.clone().unwrap_or_default(),
-                value: control.value.as_ref().map(|value| value.0.clone()).unwrap_or_default(),
-            },
+            Controlled::Deny => Control::Deny { tool, reason: None },
+            Controlled::Set => {
+                let value = control.value.as_ref().map(|value| value.0.clone()).unwrap_or_default();
+                return self.set(&session, control.setting.as_deref().unwrap_or_default(), value).await;
+            }
             Controlled::Login | Controlled::Logout => {
                 return Err(refused("this client signs in when a server asks for it"));
             }

@@ -2,7 +2,7 @@
 
 mod seams;
 
-use super::{Fault, Mutant};
+use super::{Fault, Mutant, REFERENCE};
 use crate::drivers::ClientSetup;
 use seams::{
     Document, Fields, MANY, Memo, Rounds, answers, authenticate, authorizations, bound, challenges,
@@ -16,7 +16,7 @@ use sparring_mock_servers::auth::request::s256;
 use std::collections::BTreeMap;
 
 const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
-    Mutant { name, about, scenarios: &[], fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios: &[], profile: REFERENCE, fault: Fault::Client(fault) }
 }
 
 /// All of them.
@@ -546,6 +546,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "sends-refresh-token",
         about: "Sends the refresh token in place of the access token.",
         scenarios: &["auth.token.refresh-kept"],
+        profile: REFERENCE,
         fault: Fault::Client(|setup| {
             let refresh = Memo::<Option<String>>::default();
             let found = refresh.clone();
@@ -563,6 +564,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "resource-with-fragment",
         about: "Names a resource that has a fragment.",
         scenarios: &["auth.flow.from-401"],
+        profile: REFERENCE,
         fault: Fault::Client(|setup| {
             authorizations(setup, |query| {
                 let resource = query.get("resource").map(|resource| format!("{resource}#mcp"));

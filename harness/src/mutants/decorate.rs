@@ -12,7 +12,6 @@ use sparring_host::naming::{Claim, Composed, Naming};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Something that hooks tell one another.
 #[derive(Default)]

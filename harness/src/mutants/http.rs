@@ -5,6 +5,7 @@ use super::decorate::{
     without_header,
 };
 use super::{Mutant, mutant};
+use serde_json::json;
 use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose};
 use std::time::Duration;
 

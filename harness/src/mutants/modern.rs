@@ -16,7 +16,7 @@ const fn mutant(
     scenarios: &'static [&'static str],
     fault: fn(&mut ClientSetup),
 ) -> Mutant {
-    Mutant { name, about, scenarios, fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios, profile: super::REFERENCE, fault: Fault::Client(fault) }
 }
 
 /// A conversation in which nothing unusual happens.

@@ -5,7 +5,7 @@ use super::decorate::{
     params, processes, requests, without_header,
 };
 use super::stdio::graces;
-use super::{Fault, Mutant};
+use super::{Fault, Mutant, REFERENCE};
 use crate::adapter_main::leave_process_behind;
 use crate::drivers::ClientSetup;
 use crate::platform::{self, Force};
@@ -25,12 +25,12 @@ const fn mutant(
     scenarios: &'static [&'static str],
     fault: fn(&mut ClientSetup),
 ) -> Mutant {
-    Mutant { name, about, scenarios, fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios, profile: REFERENCE, fault: Fault::Client(fault) }
 }
 
 /// A mutant that is a process of its own.
 const fn process(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
-    Mutant { name, about, scenarios: PLAIN, fault: Fault::Process(fault) }
+    Mutant { name, about, scenarios: PLAIN, profile: REFERENCE, fault: Fault::Process(fault) }
 }
 
 /// A conversation in which nothing unusual happens.

@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_client::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
 use sparring_client::http::SystemHttp;
-use sparring_client::oauth::MemoryStore;
 use sparring_client::stdio::SystemLauncher;
 use sparring_client::{
     Browser, CallOptions, Callbacks, ClientBuilder, CredentialStore, ElicitationCapability, Entropy,

@@ -1,4 +1,8 @@
 //! Faults in the program around the client: how it names tools, reads lists, makes calls.
+//!
+//! The faults of a host, which fail what its profile promises, have a file for each area of profiles.
+
+mod protocol;
 
 use super::decorate::{
     Fate, MANY, RawName, Rounds, exchanges, names_tools, outgoing, processes, reads_lists,
@@ -21,6 +25,11 @@ fn plain(name: &RawName) -> String {
 fn first_of_each<'a>(tools: impl Iterator<Item = &'a RawName>) -> Vec<Option<String>> {
     let mut seen = HashSet::new();
     tools.map(|name| seen.insert(&name.tool).then(|| plain(name))).collect()
+}
+
+/// The mutants of all areas.
+pub(super) fn areas() -> Vec<Mutant> {
+    [protocol::MUTANTS].concat()
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
