@@ -30,6 +30,11 @@ pub(crate) enum FromLink {
     Closed(Error),
 }
 
+/// Bytes as text, without a copy where they are UTF-8.
+pub(crate) fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
 /// A transport shell.
 pub(crate) enum Link {
     Stdio(StdioLink),

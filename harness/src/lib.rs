@@ -12,6 +12,7 @@ pub mod adapter_main;
 pub mod bench;
 pub mod browser;
 mod cargo_test;
+mod dialect;
 #[doc(hidden)]
 pub mod cli;
 pub mod driver;

@@ -4,7 +4,7 @@ use super::session::{Exchange, SessionState, Shared, Speaks};
 use super::{HttpResponse, Purpose, legacy, stream};
 use crate::core::Event;
 use crate::error::Error;
-use crate::link::{FromLink, Headers};
+use crate::link::{FromLink, Headers, into_text};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
@@ -150,11 +150,6 @@ fn is_success(response: &HttpResponse) -> bool {
 /// Reads a body of no interest to its end, so that the connection can be used again.
 async fn read_off(response: HttpResponse) {
     drop(response.read(EXCERPT).await);
-}
-
-/// Bytes as text, without a copy where they are UTF-8.
-pub(super) fn into_text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// What a failing status means.

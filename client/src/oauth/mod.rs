@@ -67,7 +67,7 @@ pub(crate) struct Authorizer {
     flight: Mutex<Flight>,
     /// Flows that have ended.
     landed: AtomicU64,
-    /// The latest nonce for proofs, of each origin.
+    /// The latest nonce for proofs, of each endpoint.
     nonces: std::sync::Mutex<HashMap<String, String>>,
 }
 
@@ -341,7 +341,7 @@ impl Authorize for Authorizer {
     }
 
     fn learn(&self, url: &str, nonce: &str) {
-        Self::learn(self, url, Some(nonce));
+        self.remember_nonce(url, Some(nonce));
     }
 
     async fn react(&self, refusal: Refusal<'_>) -> Result<bool, Error> {

@@ -94,10 +94,11 @@ impl Driver for Builtin {
         Ok(Hello {
             name: "reference client".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            operations: OPERATIONS.map(str::to_owned).to_vec(),
+            operations: without(&OPERATIONS, &["inspect", "control"]),
             transports: Transport::ALL.to_vec(),
             revisions: Revision::WITH_HANDSHAKE.to_vec(),
-            features: FEATURES.map(str::to_owned).to_vec(),
+            features: without(&FEATURES, &OF_HOSTS),
+            clock_scale: None,
         })
     }
 
@@ -112,6 +113,14 @@ impl Driver for Builtin {
             listeners: Mutex::default(),
         }))
     }
+}
+
+/// What only a host can do.
+const OF_HOSTS: [&str; 8] =
+    ["entries", "surroundings", "settings", "config", "agents", "clock", "process", "idle"];
+
+fn without(all: &[&str], these: &[&str]) -> Vec<String> {
+    all.iter().filter(|word| !these.contains(word)).map(|word| (*word).to_owned()).collect()
 }
 
 struct Reference {
@@ -174,8 +183,9 @@ impl Reference {
                 }
                 Ok(json!({}))
             }
-            // The harness waits by itself.
-            Op::Await(_) => Ok(json!({})),
+            // The harness does these by itself.
+            Op::Await(_) | Op::Write(_) | Op::Configure(_) | Op::Disk(_) | Op::Signal(_) => Ok(json!({})),
+            Op::Inspect(_) | Op::Control(_) => Err(refused("it is no host")),
             Op::Resources(of) => self.list(of, ListKind::Resources).await,
             Op::Templates(of) => self.list(of, ListKind::Templates).await,
             Op::Prompts(of) => self.list(of, ListKind::Prompts).await,

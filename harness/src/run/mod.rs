@@ -38,6 +38,7 @@
 
 pub mod case;
 pub mod directory;
+mod own;
 pub mod floor;
 mod matching;
 pub mod recorder;

@@ -120,10 +120,10 @@ fn failures_are_cleaned_and_keep_their_kind() {
         message: "blue-whale".into(),
         data: Some(json!({"X-Team": ["blue-whale"]})),
     };
-    let cleaned = redactor.failure(HostError::Server { server: "files".into(), error });
+    let cleaned = redactor.failure(HostError::Server { server: "files".into(), error: Box::new(error) });
     let expected =
         Error::Protocol { code: -3, message: "***".into(), data: Some(json!({"X-Team": ["***"]})) };
-    assert_eq!(cleaned, HostError::Server { server: "files".into(), error: expected });
+    assert_eq!(cleaned, HostError::Server { server: "files".into(), error: Box::new(expected) });
     let unset = HostError::UnsetVariable {
         server: "files".into(),
         field: "env.API_KEY".into(),
