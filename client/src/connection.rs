@@ -2,7 +2,7 @@
 
 use crate::cached::{Freshness, Results};
 use crate::core::headers::{Mirror, mirrored, mirrors};
-use crate::core::{Event, Filter, Headers, ListKind, Negotiated, Origin, RequestOptions, Session};
+use crate::core::{Event, Filter, Headers, ListKind, Negotiated, Origin, Prior, RequestOptions, Session};
 use crate::engine::{Answer, Changed, Command, Engine, NewRequest, ProgressCallback, Status};
 use crate::eras::Eras;
 use crate::error::Error;
@@ -25,7 +25,7 @@ use sparring_wire::jsonrpc::codes;
 use sparring_wire::{Revision, Transport};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 /// How a server is reached.
@@ -174,18 +174,47 @@ impl Client {
     /// [`Error::Start`] if the server can't be started or reached; otherwise whatever ended the handshake. By then
     /// the server is being shut down.
     pub async fn connect(&self, server: &str, target: &Target) -> Result<Connection, Error> {
-        let settings = &self.parts.settings;
-        let server: Arc<str> = Arc::from(server);
-        let credentials = Arc::new(AtomicU64::new(0));
         let (transport, site) = match target {
-            Target::Stdio(_) => (Transport::Stdio, None),
+            Target::Stdio(target) => (Transport::Stdio, Some(Eras::program(&target.command, &target.args))),
             Target::Http(target) => (Transport::Http, Eras::site(&target.url)),
             Target::Sse(_) => (Transport::SseLegacy, None),
         };
+        let prior = site.as_deref().and_then(|site| self.parts.eras.get(site));
+        let knew_nothing = prior.is_none();
+        let (inner, started) = self.attempt(server, target, transport, prior).await?;
+        let unasked = inner.status.borrow().unasked && transport == Transport::Stdio;
+        let (inner, started) = if started.is_err() && unasked && knew_nothing {
+            // Some servers end when they are asked anything before a handshake.
+            self.attempt(server, target, transport, Some(Prior::Legacy)).await?
+        } else {
+            (inner, started)
+        };
+        if let Some(site) = site.as_deref() {
+            let negotiated = inner.status.borrow().negotiated.clone();
+            let negotiated = negotiated.as_deref().filter(|_| started.is_ok());
+            self.parts.eras.learn(site, negotiated, transport);
+        }
+        started?;
+        // Set once, before anybody else has the connection.
+        drop(inner.site.set(site.unwrap_or_default()));
+        tokio::spawn(refetch(Arc::downgrade(&inner), Arc::clone(&inner.changed), inner.status.clone()));
+        Ok(Connection { inner })
+    }
+
+    /// One start of a server; the outcome of the handshake stands beside the connection.
+    async fn attempt(
+        &self,
+        server: &str,
+        target: &Target,
+        transport: Transport,
+        prior: Option<Prior>,
+    ) -> Result<(Arc<Inner>, Result<(), Error>), Error> {
+        let settings = &self.parts.settings;
+        let server: Arc<str> = Arc::from(server);
+        let credentials = Arc::new(AtomicU64::new(0));
         let mut origin =
             Origin { seed: [0; 32], unix: std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default() };
         self.parts.entropy.fill(&mut origin.seed);
-        let prior = site.as_deref().and_then(|site| self.parts.eras.get(site));
         let (incoming_sender, incoming) = mpsc::channel(256);
         let (hold_sender, holds) = mpsc::unbounded_channel();
         let speaks = match target {
@@ -255,18 +284,13 @@ impl Client {
             lists: Mutex::new(Lists::default()),
             changed: Arc::clone(&changed),
             results,
-            site,
+            over_http: transport == Transport::Http,
+            site: OnceLock::new(),
         });
         tokio::spawn(engine.run());
         let gone = || Error::Closed("the connection ended during the handshake".into());
         let started = result.await.unwrap_or_else(|_| Err(gone()));
-        if let Some(site) = inner.site.as_deref() {
-            let negotiated = inner.status.borrow().negotiated.clone();
-            self.parts.eras.learn(site, negotiated.as_deref().filter(|_| started.is_ok()));
-        }
-        started?;
-        tokio::spawn(refetch(Arc::downgrade(&inner), changed, inner.status.clone()));
-        Ok(Connection { inner })
+        Ok((inner, started))
     }
 }
 
@@ -392,8 +416,9 @@ pub(crate) struct Inner {
     lists: Mutex<Lists>,
     pub(crate) changed: Arc<Changed>,
     pub(crate) results: Arc<Results>,
-    /// What the server's era is known by, over HTTP.
-    site: Option<String>,
+    over_http: bool,
+    /// What the server's era is known by; empty if by nothing.
+    site: OnceLock<String>,
 }
 
 impl Inner {
@@ -604,7 +629,7 @@ impl Connection {
     /// The parameters of tools that go into header fields. Tools that mark them wrongly are left out of the list.
     fn mirrors(&self, entries: &mut Vec<Entry>) -> HashMap<String, Vec<Mirror>> {
         let mut all = HashMap::new();
-        if !self.inner.is_stateless() || self.inner.site.is_none() {
+        if !self.inner.is_stateless() || !self.inner.over_http {
             return all;
         }
         entries.retain(|tool| {
@@ -683,6 +708,16 @@ impl Connection {
     /// As [`Connection::list`].
     pub async fn prompts(&self) -> Result<Arc<Vec<Entry>>, Error> {
         self.list(ListKind::Prompts).await
+    }
+
+    /// Follows a task that an earlier call became, perhaps on another connection: [`Event::Task`] has told its id. The
+    /// outcome is that of the call. Dropping the [`Call`] cancels the task.
+    pub fn follow_task(&self, id: &str, options: RequestOptions) -> Call {
+        let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
+        let (reply, result) = oneshot::channel();
+        // If the engine is gone, so is `reply`, and the call ends with that.
+        drop(self.inner.commands.send(Command::Follow { key, task: id.to_owned(), options, reply }));
+        Call { inner: Arc::clone(&self.inner), key, result, ended: false, check: Check::Tool(None) }
     }
 
     /// Starts a call of a tool. Dropping the [`Call`] cancels it.
@@ -770,7 +805,7 @@ impl Connection {
         let options = options.into();
         let outcome = self.call_once(tool, arguments.clone(), options.clone()).await;
         let mismatch = matches!(outcome, Err(Error::Protocol { code: codes::HEADER_MISMATCH, .. }));
-        if !mismatch || self.inner.site.is_none() {
+        if !mismatch || !self.inner.over_http {
             return outcome;
         }
         // The tool's schema may have changed, and with it what has to stand in the header.
@@ -1021,7 +1056,7 @@ impl Call {
         let result = (&mut self.result).await;
         self.ended = true;
         let answer = result.unwrap_or_else(|_| Err(self.inner.gone()));
-        if let (Err(Error::Http { status: 400..500, .. }), Some(site)) = (&answer, &self.inner.site)
+        if let (Err(Error::Http { status: 400..500, .. }), Some(site)) = (&answer, self.inner.site.get())
             && self.inner.is_stateless()
         {
             // Perhaps the server is not any more what it was; the next connection finds out.
