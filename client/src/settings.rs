@@ -48,6 +48,10 @@ pub struct Settings {
     /// How often one request is sent anew, under another id, when the stream of its answer breaks (stateless
     /// revision, HTTP).
     pub reissues: u32,
+    /// The least time between two requests for completions of the same argument.
+    pub completion_gap: Duration,
+    /// How long the answer to such a request is taken for still right.
+    pub completion_ttl: Duration,
     /// How long-running calls of tools are handled.
     pub tasks: TaskSettings,
     /// The stdio transport.
@@ -81,6 +85,8 @@ impl Default for Settings {
             honour_ttl: true,
             max_rounds: 16,
             reissues: 1,
+            completion_gap: Duration::from_millis(50),
+            completion_ttl: Duration::from_secs(5),
             tasks: TaskSettings::default(),
             stdio: StdioSettings::default(),
             http: HttpSettings::default(),
