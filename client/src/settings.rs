@@ -454,6 +454,9 @@ impl EnvPolicy {
 pub struct HttpSettings {
     /// Whether the standalone GET stream is opened after the handshake.
     pub open_stream: bool,
+    /// How long requests wait for the answer to that GET at most, so that what the server asks because of them does not
+    /// get lost.
+    pub stream_wait: Duration,
     /// Whether a session is ended with DELETE at close.
     pub delete_session: bool,
     /// How long DELETE may take.
@@ -479,6 +482,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             open_stream: true,
+            stream_wait: Duration::from_millis(200),
             delete_session: true,
             delete_wait: Duration::from_secs(2),
             max_message: 64 << 20,
