@@ -218,8 +218,8 @@ sections! {
         ],
         /// An unset variable without default.
         unset: Unset = Unset::DisableServer,
-        /// The argv arrives byte for byte.
-        argv_verbatim: bool = true,
+        /// The argv arrives byte for byte: no variable is replaced in it.
+        argv_verbatim: bool = false,
         /// Working directory of a child if none is set.
         cwd_default: Base = Base::Host,
         /// Where a relative working directory starts.

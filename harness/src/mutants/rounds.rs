@@ -1,14 +1,15 @@
 //! Faults in rounds of input, tasks and subscriptions.
 
 use super::decorate::{
-    Fate, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself, messages,
-    outgoing, refuses, requests, success,
+    Fate, MANY, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself,
+    messages, outgoing, refuses, requests, success,
 };
 use super::modern::{again, is_again, remove, stateless};
 use super::{Mutant, mutant};
 use serde_json::{Value, json};
 use sparring_client::http::{HttpRequest, Purpose};
 use sparring_wire::meta;
+use std::time::Duration;
 
 /// What a result has to have that the caller takes for one, whatever was asked for.
 fn anything() -> Value {
@@ -70,6 +71,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
             Fate::Pass
         });
     }),
+    mutant("never-tires-of-questions", "Gives what is asked for however often that is.", |s| {
+        s.settings.max_rounds = u32::MAX;
+        // It stands still in the end, so that what has no end is not too much for the machine.
+        let rounds = Memo::<u32>::default();
+        outgoing(s, move |p| {
+            let again = is_again(p.message);
+            drop_if(again && rounds.with(|rounds| std::mem::replace(rounds, *rounds + 1)) > MANY)
+        });
+    }),
     // ---- tasks ----
     mutant("asks-after-tasks-once", "Takes a task for done when it has asked after it once.", |s| {
         answers(s, "tasks/get", |_, answer| {
@@ -88,6 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("polls-without-pause", "Asks after a task without waiting.", |s| {
+        s.settings.tasks.poll_every = Duration::ZERO;
         incoming(s, |p| {
             for name in ["pollIntervalMs", "pollInterval"] {
                 remove(&mut p.message["result"], name);
@@ -96,6 +107,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("ignores-questions-of-tasks", "Does not notice that a task wants to know something.", |s| {
+        s.settings.tasks.limit = Duration::from_secs(3);
         answers(s, "tasks/get", |_, answer| {
             if status_of(answer) == "input_required" {
                 answer["result"]["status"] = json!("working");
@@ -117,6 +129,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Does not ask after a task any more once it has told it something.",
         |s| {
             impatient(s);
+            s.settings.tasks.limit = Duration::from_secs(3);
             let told = Memo::<bool>::default();
             outgoing(s, move |p| {
                 if p.is("tasks/update") {

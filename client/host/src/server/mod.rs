@@ -251,7 +251,7 @@ impl Server {
     }
 
     fn failed(&self, error: Error) -> HostError {
-        HostError::Server { server: self.entry.name.clone(), error }
+        HostError::Server { server: self.entry.name.clone(), error: Box::new(error) }
     }
 
     /// Tells each session that holds it; the host as a whole if none does.

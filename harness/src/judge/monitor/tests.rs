@@ -1240,6 +1240,7 @@ fn steps_are_judged_with_the_scenario() {
             transport: Transport::Stdio,
             profile: None,
             floor: None,
+            clock_scale: 1,
         };
         let reports = crate::judge::judge(&facts, &t.events);
         reports.into_iter().find(|r| r.judge == "driver.steps-as-scripted").unwrap()
