@@ -2,7 +2,7 @@
 
 use super::decorate::{
     Fate, MANY, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself,
-    messages, outgoing, refuses, requests, success,
+    messages, outgoing, refuses, remembers, requests, success,
 };
 use super::modern::{again, is_again, remove, stateless};
 use super::{Mutant, mutant};
@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         impatient(s);
         let said = Memo::<bool>::default();
         stateless(s, move |message| {
-            if said.get() {
+            if said.get() && message["method"] == "tools/call" {
                 remove(&mut message["params"]["_meta"], meta::CLIENT_CAPABILITIES);
             }
             said.set(true);
@@ -142,6 +142,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("cancels-tasks-silently", "Does not tell the server that a task is not needed any more.", |s| {
         impatient(s);
         keeps_to_itself(s, "tasks/cancel");
+    }),
+    // ---- caching ----
+    mutant("ignores-ttl", "Asks again for what is still fresh.", |s| s.settings.honour_ttl = false),
+    mutant("caches-for-ever", "Takes everything that it has got for fresh.", |s| {
+        incoming(s, |p| {
+            if p.answers("resources/read") {
+                p.message["result"]["ttlMs"] = json!(3_600_000);
+                p.message["result"]["cacheScope"] = json!("public");
+            }
+            Fate::Pass
+        });
+    }),
+    mutant("caches-by-method-alone", "Takes what it has got of one resource for all of them.", |s| {
+        remembers(s, "resources/read", false);
     }),
     // ---- subscriptions ----
     mutant(
