@@ -29,6 +29,17 @@ mod imp {
         group(pid).is_ok_and(|group| killpg(group, None) != Err(nix::errno::Errno::ESRCH))
     }
 
+    /// Lets a pipe that has carried a large message hold more, so that reader and writer take turns less often. Not done
+    /// before it is of use: there is a limit to what all pipes of a user may hold.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn widen(pipe: &impl std::os::fd::AsFd) {
+        // It works without.
+        let _ = nix::fcntl::fcntl(pipe.as_fd(), nix::fcntl::FcntlArg::F_SETPIPE_SZ(1 << 20));
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(crate) fn widen(_: &impl std::os::fd::AsFd) {}
+
     pub(crate) fn exit_of(status: std::process::ExitStatus) -> crate::stdio::Exit {
         use std::os::unix::process::ExitStatusExt as _;
         crate::stdio::Exit { code: status.code(), signal: status.signal() }
@@ -49,9 +60,11 @@ mod imp {
         false
     }
 
+    pub(crate) fn widen<T>(_: &T) {}
+
     pub(crate) fn exit_of(status: std::process::ExitStatus) -> crate::stdio::Exit {
         crate::stdio::Exit { code: status.code(), signal: None }
     }
 }
 
-pub(crate) use imp::{exit_of, group_alive, own_group, signal_group};
+pub(crate) use imp::{exit_of, group_alive, own_group, signal_group, widen};

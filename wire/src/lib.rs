@@ -7,6 +7,7 @@
 //! - [`json_at`]: where something stands in JSON text;
 //! - [`meta`]: names of `_meta` members that the specification reserves;
 //! - [`revision`]: the protocol revisions as an ordered type;
+//! - [`time`]: points in time as text;
 //! - [`transcript`]: what was observed in a case, in order, as data.
 //!
 //! This crate knows nothing of scenarios, servers, clients or judges.
@@ -18,6 +19,7 @@ pub mod jsonrpc;
 pub mod meta;
 pub mod revision;
 pub mod sse;
+pub mod time;
 pub mod transcript;
 
 pub use jsonrpc::{Envelope, Id, Inspected};

@@ -13,6 +13,8 @@
 //! - [`model`]: what a model gets to see: tools, content of results.
 //! - [`error`]: typed failures, with the host's own codes.
 //! - [`surroundings`]: where a host runs.
+//! - [`parts`]: what a host is made of; each part can be wrapped or replaced.
+//! - [`pool`], [`store`], [`events`], [`clock`]: shared servers, what is kept on disk, what is reported, durations.
 //! - [`policy`]: what may be called, and who is asked.
 //! - [`disclosure`]: tools that the model does not see at once.
 //! - [`prompt`]: what the model gets to see of all this.
