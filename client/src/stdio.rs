@@ -1,17 +1,15 @@
 //! The stdio transport: a server as a child process.
 
 use crate::error::Error;
-use crate::link::FromLink;
+use crate::link::{FromLink, into_text};
 use crate::platform;
 use crate::settings::{EnvPolicy, StdioSettings};
 use async_trait::async_trait;
 use serde_json::Value;
-use sparring_wire::framing::{Line, Lines};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,12 +52,30 @@ pub struct SpawnSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory; `None`: inherited.
     pub cwd: Option<PathBuf>,
+    /// Whether it leads a process group of its own.
+    pub own_group: bool,
 }
 
 /// Starts stdio servers.
 pub trait Launcher: Send + Sync {
-    /// Starts a process with pipes for stdin, stdout and stderr, as leader of a process group of its own.
+    /// Starts a process with pipes for stdin, stdout and stderr, as leader of a process group of its own unless the
+    /// specification says otherwise.
     fn spawn(&self, spec: &SpawnSpec) -> io::Result<Box<dyn ServerProcess>>;
+
+    /// Like [`Launcher::spawn`], but tells the inode numbers of the pipes that only the process will have, before there
+    /// is a process. Whoever writes them down can find the process again, even if it is killed itself between the start
+    /// of the process and learning its id. A launcher that does not know them tells nothing.
+    ///
+    /// # Errors
+    /// As [`Launcher::spawn`]; also if `announce` fails, and then there is no process.
+    fn spawn_announced(
+        &self,
+        spec: &SpawnSpec,
+        announce: &mut dyn FnMut(&[u64]) -> io::Result<()>,
+    ) -> io::Result<Box<dyn ServerProcess>> {
+        let _ = announce;
+        self.spawn(spec)
+    }
 }
 
 /// A way to end a process.
@@ -99,6 +115,13 @@ pub trait ServerProcess: Send + Sync {
     async fn write(&self, bytes: &[u8]) -> io::Result<()>;
     /// The next chunk of stdout; empty at its end.
     async fn read(&self) -> io::Result<Vec<u8>>;
+    /// Appends the next chunk of stdout to `buffer`; returns how many bytes it had, 0 at the end. Spares a copy where
+    /// it is more than [`ServerProcess::read`] underneath. Like that, it loses nothing if it is given up.
+    async fn read_into(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let chunk = self.read().await?;
+        buffer.extend_from_slice(&chunk);
+        Ok(chunk.len())
+    }
     /// The next chunk of stderr; empty at its end.
     async fn read_stderr(&self) -> io::Result<Vec<u8>>;
     /// Closes stdin.
@@ -117,39 +140,60 @@ pub struct SystemLauncher;
 
 impl Launcher for SystemLauncher {
     fn spawn(&self, spec: &SpawnSpec) -> io::Result<Box<dyn ServerProcess>> {
+        self.spawn_announced(spec, &mut |_| Ok(()))
+    }
+
+    fn spawn_announced(
+        &self,
+        spec: &SpawnSpec,
+        announce: &mut dyn FnMut(&[u64]) -> io::Result<()>,
+    ) -> io::Result<Box<dyn ServerProcess>> {
         let mut command = tokio::process::Command::new(&spec.command);
-        command
-            .args(&spec.args)
-            .env_clear()
-            .envs(spec.env.iter().map(|(k, v)| (k, v)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        command.args(&spec.args).env_clear().envs(spec.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }
-        platform::own_group(&mut command);
-        let mut child = command.spawn()?;
+        if spec.own_group {
+            platform::own_group(&mut command);
+        }
+        let (child, pipes) = platform::spawn(command, announce)?;
         Ok(Box::new(SystemProcess {
             pid: child.id(),
-            stdin: tokio::sync::Mutex::new(child.stdin.take()),
-            stdout: tokio::sync::Mutex::new(child.stdout.take()),
-            stderr: tokio::sync::Mutex::new(child.stderr.take()),
+            own_group: spec.own_group,
+            stdin: tokio::sync::Mutex::new(pipes.stdin),
+            stdout: tokio::sync::Mutex::new(pipes.stdout),
+            is_wide: AtomicBool::new(false),
+            stderr: tokio::sync::Mutex::new(pipes.stderr),
             child: tokio::sync::Mutex::new(child),
             reaped: AtomicBool::new(false),
         }))
     }
 }
 
+/// The ends of a process's pipes that are this side's.
+pub(crate) struct Pipes {
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
+}
+
 struct SystemProcess {
     pid: Option<u32>,
+    own_group: bool,
     stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     stdout: tokio::sync::Mutex<Option<ChildStdout>>,
+    /// Whether the pipe of stdout was made to hold more.
+    is_wide: AtomicBool,
     stderr: tokio::sync::Mutex<Option<ChildStderr>>,
     child: tokio::sync::Mutex<Child>,
     reaped: AtomicBool,
 }
+
+/// What a pipe holds by default where pipes are small, in bytes.
+const PIPE: usize = 64 << 10;
+
+/// Room for a small message, in bytes: all that an idle connection has.
+const SMALL: usize = 4 << 10;
 
 async fn read_chunk(pipe: Option<&mut (impl tokio::io::AsyncRead + Unpin)>) -> io::Result<Vec<u8>> {
     let Some(pipe) = pipe else { return Ok(Vec::new()) };
@@ -178,6 +222,18 @@ impl ServerProcess for SystemProcess {
         read_chunk(self.stdout.lock().await.as_mut()).await
     }
 
+    async fn read_into(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let mut stdout = self.stdout.lock().await;
+        let Some(pipe) = stdout.as_mut() else { return Ok(0) };
+        // Whatever fills more than a small message is likely to go on.
+        buffer.reserve(if buffer.len() < SMALL { SMALL } else { PIPE });
+        let read = pipe.read_buf(buffer).await?;
+        if read >= PIPE && !self.is_wide.swap(true, Ordering::AcqRel) {
+            platform::widen(pipe);
+        }
+        Ok(read)
+    }
+
     async fn read_stderr(&self) -> io::Result<Vec<u8>> {
         read_chunk(self.stderr.lock().await.as_mut()).await
     }
@@ -188,13 +244,18 @@ impl ServerProcess for SystemProcess {
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
         match self.pid {
-            Some(pid) => platform::signal_group(pid, signal),
+            // The id of a process that was waited for may be another one's.
             None => Ok(()),
+            Some(_) if !self.own_group && self.reaped.load(Ordering::Acquire) => Ok(()),
+            Some(pid) => platform::signal(pid, self.own_group, signal),
         }
     }
 
     fn group_alive(&self) -> bool {
-        self.pid.is_some_and(platform::group_alive)
+        match self.own_group {
+            true => self.pid.is_some_and(platform::group_alive),
+            false => !self.reaped.load(Ordering::Acquire),
+        }
     }
 
     async fn wait(&self) -> io::Result<Exit> {
@@ -248,6 +309,7 @@ impl StdioLink {
             args: target.args.clone(),
             env: environment(&settings.env, &target.env),
             cwd: target.cwd.clone(),
+            own_group: settings.own_group,
         };
         let process: Arc<dyn ServerProcess> = Arc::from(launcher.spawn(&spec).map_err(|error| {
             let place = spec.cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
@@ -386,23 +448,29 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 async fn read_all(reader: Reader) {
     let Reader { process, limit, exit, tail, stderr_done, incoming } = reader;
-    let mut split = Splitter::new(limit);
+    let mut lines = Splitter::new(limit);
     loop {
-        let read = process.read();
-        tokio::pin!(read);
-        let chunk = tokio::select! {
-            biased;
-            chunk = &mut read => Some(chunk),
-            () = exited(exit.clone()) => timeout(SETTLE, &mut read).await.ok(),
+        let count = {
+            let read = process.read_into(&mut lines.buffer);
+            tokio::pin!(read);
+            tokio::select! {
+                biased;
+                count = &mut read => Some(count),
+                () = exited(exit.clone()) => timeout(SETTLE, &mut read).await.ok(),
+            }
         };
-        let Some(Ok(chunk)) = chunk else { break };
-        let end = chunk.is_empty();
-        for item in if end { split.finish() } else { split.push(&chunk) } {
+        let Some(Ok(count)) = count else { break };
+        while let Some(item) = lines.next() {
             if incoming.send(item).await.is_err() {
                 return;
             }
         }
-        if end {
+        if count == 0 {
+            if let Some(last) = lines.last()
+                && incoming.send(last).await.is_err()
+            {
+                return;
+            }
             break;
         }
     }
@@ -423,50 +491,90 @@ async fn read_all(reader: Reader) {
     drop(incoming.send(FromLink::Closed(Error::Closed(message))).await);
 }
 
-/// Lines out of chunks, where a line that is too long is thrown away up to its end.
+/// Lines out of chunks, where a line that is too long is thrown away up to its end. A long line is handed on in the buffer
+/// that it was read into.
 struct Splitter {
-    lines: Lines,
+    /// What was read; chunks are put at its end.
+    buffer: Vec<u8>,
+    /// Where the line begins that comes next.
+    start: usize,
+    /// Up to where there is no end of a line.
+    searched: usize,
     limit: usize,
     discarding: bool,
 }
 
 impl Splitter {
     const fn new(limit: usize) -> Self {
-        Self { lines: Lines::new(limit), limit, discarding: false }
+        Self { buffer: Vec::new(), start: 0, searched: 0, limit, discarding: false }
     }
 
-    fn push(&mut self, mut chunk: &[u8]) -> Vec<FromLink> {
-        let mut out = Vec::new();
-        while !chunk.is_empty() {
-            let newline = chunk.iter().position(|b| *b == b'\n');
-            let (piece, rest) = chunk.split_at(newline.map_or(chunk.len(), |at| at + 1));
-            chunk = rest;
-            if self.discarding {
-                self.discarding = newline.is_none();
-                continue;
-            }
-            self.lines.push(piece);
-            match self.lines.next_line() {
-                Ok(Some(line)) => out.push(FromLink::Message(line.text().0)),
-                Ok(None) => {}
-                Err(_) => {
-                    let lost = std::mem::replace(&mut self.lines, Lines::new(self.limit)).finish();
-                    out.push(FromLink::TooLong { start: beginning(lost), limit: self.limit });
-                    self.discarding = newline.is_none();
+    /// The next line that has ended, or has become too long.
+    fn next(&mut self) -> Option<FromLink> {
+        loop {
+            let Some(offset) = memchr::memchr(b'\n', self.buffer.get(self.searched..).unwrap_or_default())
+            else {
+                return self.unfinished();
+            };
+            let end = self.searched + offset;
+            let line = self.start..end;
+            self.searched = end + 1;
+            if std::mem::take(&mut self.discarding) {
+                self.start = self.searched;
+            } else if line.len() > self.limit {
+                let start = self.beginning();
+                self.start = self.searched;
+                return Some(FromLink::TooLong { start, limit: self.limit });
+            } else {
+                let mut line = self.take(line);
+                if line.last() == Some(&b'\r') {
+                    line.pop();
                 }
+                return Some(FromLink::Message(into_text(line)));
             }
         }
-        out
     }
 
-    fn finish(&mut self) -> Vec<FromLink> {
-        self.lines.finish().map(|line| FromLink::Message(line.text().0)).into_iter().collect()
+    /// No end of a line is in sight.
+    fn unfinished(&mut self) -> Option<FromLink> {
+        // What is left is moved to the front; most often it is nothing.
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        self.searched = self.buffer.len();
+        if !self.discarding && self.buffer.len() <= self.limit {
+            return None;
+        }
+        let start = self.beginning();
+        let is_new = !std::mem::replace(&mut self.discarding, true);
+        self.buffer.clear();
+        self.searched = 0;
+        is_new.then_some(FromLink::TooLong { start, limit: self.limit })
     }
-}
 
-fn beginning(line: Option<Line>) -> String {
-    let bytes = line.map(|line| line.bytes).unwrap_or_default();
-    String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).into_owned()
+    /// The line at `line`, whose end was found; `searched` is behind that.
+    fn take(&mut self, line: std::ops::Range<usize>) -> Vec<u8> {
+        if line.start > 0 || line.len() < self.buffer.capacity() / 2 {
+            self.start = self.searched;
+            return self.buffer.get(line).map(<[u8]>::to_vec).unwrap_or_default();
+        }
+        let rest = self.buffer.split_off(self.searched);
+        let mut taken = std::mem::replace(&mut self.buffer, rest);
+        taken.truncate(line.end);
+        (self.start, self.searched) = (0, 0);
+        taken
+    }
+
+    /// The last line, if it has no end.
+    fn last(&mut self) -> Option<FromLink> {
+        let rest = std::mem::take(&mut self.buffer);
+        (!rest.is_empty() && !self.discarding).then(|| FromLink::Message(into_text(rest)))
+    }
+
+    /// Enough of a line that is too long to tell which it was.
+    fn beginning(&self) -> String {
+        let line = self.buffer.get(self.start..).unwrap_or_default();
+        String::from_utf8_lossy(line.get(..512).unwrap_or(line)).into_owned()
+    }
 }
 
 #[cfg(test)]
@@ -487,12 +595,55 @@ mod tests {
         let bytes = b"ok\n0123456789abc\nnext\nlast";
         for step in 1..bytes.len() {
             let mut split = Splitter::new(8);
-            let mut seen: Vec<FromLink> = bytes.chunks(step).flat_map(|chunk| split.push(chunk)).collect();
-            seen.extend(split.finish());
+            let mut seen = Vec::new();
+            for chunk in bytes.chunks(step) {
+                split.buffer.extend_from_slice(chunk);
+                seen.extend(std::iter::from_fn(|| split.next()));
+            }
+            seen.extend(split.last());
             let seen = texts(seen);
             assert_eq!(seen.len(), 4, "{seen:?}");
             assert!(seen[1].starts_with("!01234567"), "{seen:?}");
             assert_eq!([&seen[0], &seen[2], &seen[3]], ["ok", "next", "last"]);
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_not_copied_and_short_ones_do_not_keep_the_buffer() {
+        let mut split = Splitter::new(1 << 20);
+        split.buffer.reserve_exact(1 << 16);
+        split.buffer.extend_from_slice(b"short\n");
+        let Some(FromLink::Message(short)) = split.next() else { panic!("a line") };
+        assert!(short.capacity() < 64);
+        assert!(split.next().is_none());
+        split.buffer.resize(60_000, b'x');
+        let place = split.buffer.as_ptr();
+        split.buffer.extend_from_slice(b"\r\nmore");
+        let Some(FromLink::Message(long)) = split.next() else { panic!("a line") };
+        assert_eq!((long.as_ptr(), long.len()), (place, 60_000));
+        assert!(split.next().is_none());
+        assert_eq!(split.buffer, b"more");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn lines_are_what_the_framing_of_both_ends_says(
+            text in "[a\r\n\u{e4}]{0,60}", cuts in proptest::collection::vec(1usize..20, 0..8),
+        ) {
+            let mut lines = sparring_wire::framing::Lines::new(1 << 20);
+            lines.push(text.as_bytes());
+            let mut expected: Vec<String> =
+                std::iter::from_fn(|| lines.next_line().unwrap()).map(|line| line.text().0).collect();
+            expected.extend(lines.finish().map(|line| line.text().0));
+            let (mut split, mut seen, mut rest) = (Splitter::new(1 << 20), Vec::new(), text.as_bytes());
+            for cut in cuts.into_iter().chain([60 * 2]) {
+                let (chunk, more) = rest.split_at(cut.min(rest.len()));
+                split.buffer.extend_from_slice(chunk);
+                seen.extend(std::iter::from_fn(|| split.next()));
+                rest = more;
+            }
+            seen.extend(split.last());
+            proptest::prop_assert_eq!(texts(seen), expected);
         }
     }
 

@@ -4,12 +4,13 @@ use super::session::{Exchange, SessionState, Shared, Speaks};
 use super::{HttpResponse, Purpose, legacy, stream};
 use crate::core::Event;
 use crate::error::Error;
-use crate::link::{FromLink, Headers};
+use crate::link::{FromLink, Headers, into_text};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sparring_wire::Id;
+use sparring_wire::jsonrpc::codes;
 use std::sync::Arc;
 
 /// A message on its way.
@@ -49,7 +50,9 @@ impl Post {
     }
 
     fn lost_session(&self, response: &HttpResponse) -> bool {
-        response.status == 404 && self.session.id.get().is_some() && self.shared.settings.reopen_session
+        let settings = &self.shared.settings;
+        let matters = settings.reopen_session || settings.end_with_session;
+        response.status == 404 && self.session.id.get().is_some() && matters
     }
 
     /// A notification or a response: whatever comes back means nothing but its status.
@@ -91,13 +94,13 @@ impl Post {
         if !is_success(&response) {
             let status = response.status;
             let (error, text) = read_error(response).await;
+            if self.stateless || tells_versions(&text) {
+                self.shared.report(FromLink::Refused { id: id.clone(), text, error }).await;
+                return Ok(());
+            }
             let first = opening && self.session.generation == 1;
             if first && self.shared.speaks == Speaks::Either && matches!(status, 400 | 404 | 405) {
                 return legacy::begin(self, id, Some(error)).await;
-            }
-            if self.stateless && is_rpc_error(&text, id) {
-                self.shared.report(FromLink::Refused { id: id.clone(), text, error }).await;
-                return Ok(());
             }
             return Err(error);
         }
@@ -152,11 +155,6 @@ async fn read_off(response: HttpResponse) {
     drop(response.read(EXCERPT).await);
 }
 
-/// Bytes as text, without a copy where they are UTF-8.
-pub(super) fn into_text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
 /// What a failing status means.
 pub(super) async fn status_error(response: HttpResponse) -> Error {
     read_error(response).await.0
@@ -197,17 +195,15 @@ struct Probe<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     method: Option<serde::de::IgnoredAny>,
-    error: Option<serde::de::IgnoredAny>,
 }
 
 impl Probe<'_> {
-    /// Digits in quotes count: the core has its own view.
     fn answers(&self, id: &Id) -> bool {
         let same = |found: &str| match id {
             Id::Number(n) => found.parse() == Ok(*n),
-            Id::String(s) => found == s,
+            Id::String(s) => serde_json::from_str::<&str>(found).is_ok_and(|found| found == s),
         };
-        self.method.is_none() && self.id.is_some_and(|found| same(found.get().trim_matches('"')))
+        self.method.is_none() && self.id.is_some_and(|found| same(found.get()))
     }
 }
 
@@ -220,6 +216,9 @@ pub(super) fn answers(text: &str, id: &Id) -> bool {
     }
 }
 
-fn is_rpc_error(text: &str, id: &Id) -> bool {
-    serde_json::from_str::<Probe<'_>>(text).is_ok_and(|probe| probe.error.is_some() && probe.answers(id))
+/// Whether a body says that the revision is not spoken, and perhaps which ones are.
+fn tells_versions(text: &str) -> bool {
+    let body: Option<Value> = serde_json::from_str(text).ok();
+    let code = body.as_ref().and_then(|body| body.get("error")?.get("code")?.as_i64());
+    code == Some(codes::UNSUPPORTED_PROTOCOL_VERSION)
 }

@@ -6,6 +6,10 @@ mod host;
 mod http;
 mod legacy;
 mod oauth;
+mod oauth_grants;
+mod oauth_login;
+mod oauth_store;
+mod oauth_world;
 #[cfg(unix)]
 mod stdio;
 mod support;

@@ -5,6 +5,7 @@
 
 mod checks;
 mod head;
+mod host;
 mod json;
 mod patterns;
 mod reach;

@@ -82,7 +82,7 @@ fn configured_values_are_gone_in_every_form_and_names_stay() {
         ("s3cr/t+v=l%22e", "***"),
         (r#"{"x":"s3cr/t+v=l\"e"}"#, r#"{"x":"***"}"#),
         ("X-Team: blue-whale", "X-Team: ***"),
-        ("Basic dXNlcjpwYXNz", "Basic ***"),
+        ("Basic dXNlcjpwYXNz and dXNlcjpwYXNz", "*** and ***"),
         ("Authorization: Bearer abcdef123456, or Bearer token", "Authorization: Bearer ***, or Bearer token"),
         ("pa ss and pa%20ss and query-value", "*** and *** and ***"),
         ("DEBUG=1 and 1 and DEBUG=12", "DEBUG=*** and 1 and DEBUG=12"),
