@@ -209,7 +209,8 @@ impl Adapter {
                 return Ok(json!({ "ns": self.subject().await?.bench(&call, calls).await? }));
             }
             "open" => {
-                let mut targets: BTreeMap<String, Target> = read(params.remove("servers").unwrap_or_default())?;
+                let mut targets: BTreeMap<String, Target> =
+                    read(params.remove("servers").unwrap_or_default())?;
                 let revision = read(params.remove("revision").unwrap_or_default())?;
                 let scale = params.remove("clock_scale").and_then(|scale| scale.as_u64()?.try_into().ok());
                 let plain: Vec<String> = targets.keys().cloned().collect();
@@ -218,7 +219,10 @@ impl Adapter {
                         lead(name, entry, &mut targets);
                     }
                     // What has no more to say than its target.
-                    let plain: Vec<&String> = plain.iter().filter(|name| !entries_of(&params).any(|entry| entry == *name)).collect();
+                    let plain: Vec<&String> = plain
+                        .iter()
+                        .filter(|name| !entries_of(&params).any(|entry| entry == *name))
+                        .collect();
                     params.insert("servers".to_owned(), json!(plain));
                 }
                 let op = operation(method, params)?;
@@ -332,8 +336,8 @@ fn lead(name: &str, entry: &mut Value, targets: &mut BTreeMap<String, Target>) {
     let kind = text(members.remove("type"));
     members.remove("argv");
     let args = members.remove("args").and_then(|args| serde_json::from_value(args).ok()).unwrap_or_default();
-    let stdio = text(members.remove("command"))
-        .map(|command| Target::Stdio { command, args, env: BTreeMap::new() });
+    let stdio =
+        text(members.remove("command")).map(|command| Target::Stdio { command, args, env: BTreeMap::new() });
     let http = text(members.remove("url")).map(|url| Target::Http { url });
     let (first, second) = if kind.as_deref() == Some("stdio") { (stdio, http) } else { (http, stdio) };
     if let (Some(_), Some(second)) = (&first, &second) {

@@ -119,7 +119,9 @@ fn text(
         servers.push((name, in_dialect(dialect, configure, name, entry, targets)?));
     }
     let servers = match shape {
-        Shape::Map => Value::Object(servers.into_iter().map(|(name, entry)| (name.to_owned(), entry)).collect()),
+        Shape::Map => {
+            Value::Object(servers.into_iter().map(|(name, entry)| (name.to_owned(), entry)).collect())
+        }
         Shape::List => Value::Array(
             servers
                 .into_iter()
@@ -228,14 +230,18 @@ pub(crate) fn members(
                     members.insert("type".to_owned(), json!(ProfileTransport::Stdio));
                 }
             }
-            Target::Http { url } => {
+            Target::Http { url } | Target::SseLegacy { url } => {
                 let url = match &entry.url {
                     Some(own) => own.replace("{url}", url),
                     None => url.clone(),
                 };
                 members.insert("url".to_owned(), json!(url));
                 if nth == 0 {
-                    members.insert("type".to_owned(), json!(ProfileTransport::Http));
+                    let kind = match target {
+                        Target::SseLegacy { .. } => ProfileTransport::Sse,
+                        _ => ProfileTransport::Http,
+                    };
+                    members.insert("type".to_owned(), json!(kind));
                 }
             }
         }
@@ -258,7 +264,8 @@ mod tests {
     use sparring_profiles::Profile;
 
     fn targets() -> BTreeMap<String, Target> {
-        let stdio = Target::Stdio { command: "/bin/mock".into(), args: vec!["plan".into()], env: BTreeMap::new() };
+        let stdio =
+            Target::Stdio { command: "/bin/mock".into(), args: vec!["plan".into()], env: BTreeMap::new() };
         let http = Target::Http { url: "http://127.0.0.1:1/mcp".into() };
         BTreeMap::from([("files".to_owned(), stdio), ("web".to_owned(), http)])
     }
@@ -283,22 +290,30 @@ mod tests {
         );
         let mewbo = written("mewbo", &Configure { root_key: Some(9), ..Configure::default() }).unwrap();
         let json: Value = serde_json::from_str(&mewbo.text).unwrap();
-        assert_eq!(json["mcpServers"]["files"], json!({"command": ["/bin/mock", "plan"], "transport": "stdio"}));
+        assert_eq!(
+            json["mcpServers"]["files"],
+            json!({"command": ["/bin/mock", "plan"], "transport": "stdio"})
+        );
         let chaz = written("chaz", &Configure::default()).unwrap();
         let yaml: Value = serde_saphyr::from_str(&chaz.text).unwrap();
-        assert_eq!(yaml["mcp_servers"][0], json!({"name": "files", "command": "/bin/mock", "args": ["plan"]}));
+        assert_eq!(
+            yaml["mcp_servers"][0],
+            json!({"name": "files", "command": "/bin/mock", "args": ["plan"]})
+        );
     }
 
     #[test]
     fn variations_are_chosen_by_number() {
         let keys = BTreeMap::from([(Neutral::Url, 1), (Neutral::Type, 1)]);
-        let configure = Configure { shape: Some(1), keys, servers: vec!["web".into()], ..Configure::default() };
+        let configure =
+            Configure { shape: Some(1), keys, servers: vec!["web".into()], ..Configure::default() };
         let zidane: Value = serde_json::from_str(&written("zidane", &configure).unwrap().text).unwrap();
         assert_eq!(
             zidane,
             json!({"mcpServers": {"web": {"httpUrl": "http://127.0.0.1:1/mcp", "type": "streamable-http"}}})
         );
-        let file = written("zut", &Configure { file: Some(1), raw: Some("{".into()), ..Configure::default() });
+        let file =
+            written("zut", &Configure { file: Some(1), raw: Some("{".into()), ..Configure::default() });
         assert_eq!(file, Ok(Written { path: "/c/env/ZUT_HOME/mcp.json".into(), text: "{".into() }));
     }
 

@@ -12,9 +12,9 @@ pub mod adapter_main;
 pub mod bench;
 pub mod browser;
 mod cargo_test;
-mod dialect;
 #[doc(hidden)]
 pub mod cli;
+mod dialect;
 pub mod driver;
 pub mod drivers;
 pub mod in_process;

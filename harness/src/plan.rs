@@ -147,9 +147,9 @@ pub fn plan(
     let settings = profile.map_or_else(ConfigSettings::default, |profile| profile.settings().config);
     let dialect = Arc::new(settings);
     for scenario in scenarios {
-        let filled = profile.filter(|_| placeholder::any(scenario)).map(|profile| {
-            Arc::new(Known { case: None, profile: Some(profile) }.scenario(scenario))
-        });
+        let filled = profile
+            .filter(|_| placeholder::any(scenario))
+            .map(|profile| Arc::new(Known { case: None, profile: Some(profile) }.scenario(scenario)));
         let scenario = filled.as_ref().unwrap_or(scenario);
         let configured = operations(scenario).any(|op| matches!(op, Op::Configure(_)));
         for mut case in cases_of(scenario)? {

@@ -153,7 +153,9 @@ fn promise_catalogue() -> &'static Catalogue<Promise> {
         let mut entries: Vec<Promise> = fields
             .map(|field| {
                 let sentence = said.iter().find(|promise| promise.id == field.id);
-                sentence.cloned().unwrap_or_else(|| Promise { id: field.id.into(), text: field.about.trim().into() })
+                sentence
+                    .cloned()
+                    .unwrap_or_else(|| Promise { id: field.id.into(), text: field.about.trim().into() })
             })
             .collect();
         let others = said.into_iter().filter(|promise| sparring_profiles::field(&promise.id).is_none());

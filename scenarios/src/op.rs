@@ -103,10 +103,7 @@ impl Op {
 
     /// Whether the harness does it by itself, so that no driver declares it.
     pub const fn is_harness_own(&self) -> bool {
-        matches!(
-            self,
-            Self::Await(_) | Self::Write(_) | Self::Configure(_) | Self::Disk(_) | Self::Signal(_)
-        )
+        matches!(self, Self::Await(_) | Self::Write(_) | Self::Configure(_) | Self::Disk(_) | Self::Signal(_))
     }
 }
 

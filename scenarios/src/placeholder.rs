@@ -291,7 +291,10 @@ fn each_of_op(op: &mut Op, visit: &mut dyn FnMut(Slot<'_>)) {
         Op::Open(open) => {
             open.set.values_mut().for_each(|value| visit(Slot::Json(&mut value.0)));
             let texts = open.env.values_mut().chain(open.headers.values_mut()).chain(&mut open.cwd);
-            texts.chain(&mut open.project).chain(open.roots.iter_mut().flatten()).for_each(|text| visit(Slot::Text(text)));
+            texts
+                .chain(&mut open.project)
+                .chain(open.roots.iter_mut().flatten())
+                .for_each(|text| visit(Slot::Text(text)));
             open.entries.values_mut().for_each(|entry| each_of_entry(entry, visit));
         }
         Op::Call(call) => {

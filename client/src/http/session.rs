@@ -7,7 +7,9 @@ use crate::error::Error;
 use crate::link::{FromLink, Headers};
 use crate::settings::HttpSettings;
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 use sparring_wire::{Id, Revision};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, watch};
 use url::Url;
@@ -65,6 +67,8 @@ pub(super) struct Shared {
     pub(super) client: Arc<dyn HttpClient>,
     pub(super) auth: Option<Arc<dyn Authorize>>,
     pub(super) settings: HttpSettings,
+    /// Which credentials the latest request was made with, as a number that tells nothing about them.
+    pub(super) credentials: Arc<AtomicU64>,
     pub(super) incoming: mpsc::Sender<FromLink>,
     /// Told when a request waits for a person, and when no longer.
     pub(super) holds: mpsc::UnboundedSender<(Id, bool)>,
@@ -151,9 +155,12 @@ impl Shared {
                 }
                 None => None,
             };
+            if let Some(pass) = &pass {
+                self.credentials.store(fingerprint(&pass.token), Ordering::Relaxed);
+            }
             set_pass(&mut request.headers, pass.as_ref());
             let response = self.client.send(request).await.map_err(|error| match error {
-                HttpError::Connect(why) if what.method == "initialize" => {
+                HttpError::Connect(why) if matches!(what.method, "initialize" | "server/discover") => {
                     Error::Start(format!("could not reach {url}: {why}"))
                 }
                 other => Error::Closed(format!("the request to {url} failed: {other}")),
@@ -213,6 +220,11 @@ pub(super) fn set_pass(headers: &mut Headers, pass: Option<&Pass>) {
     let scheme = if proof.is_some() { "DPoP" } else { "Bearer" };
     headers.push(("Authorization".into(), format!("{scheme} {token}")));
     headers.extend(proof.iter().map(|proof| ("DPoP".into(), proof.clone())));
+}
+
+/// Tells credentials apart.
+fn fingerprint(token: &str) -> u64 {
+    Sha256::digest(token).iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
 /// Whether scheme, host and port are the same.

@@ -318,7 +318,7 @@ impl Authorize for Authorizer {
         // What fails here is told when the server's answer asks for more.
         self.load(&mut flight).await.ok()?;
         let ahead = self.parts.settings.refresh_ahead;
-        let tokens = flight.held.as_ref()?.record.tokens.clone()?;
+        let tokens = flight.held.as_ref()?.record.tokens.as_ref()?;
         if !tokens.lasts(ahead) {
             if tokens.refresh.is_some() {
                 drop(self.refresh(&mut flight).await);

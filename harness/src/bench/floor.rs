@@ -1,11 +1,12 @@
 //! The floors: the same JSON, over the same kind of channel, with nothing of MCP in between. What a client adds is
 //! stated as a ratio to them, measured in the same run on the same core.
 
-use super::Samples;
+use super::load::{Load, answer};
+use super::{Samples, idle};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::convert::Infallible;
 use std::io;
 use std::process::Stdio;
@@ -15,29 +16,18 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 /// First argument of this program when it is to be the far end of the stdio floor.
 const FLOOR_ARGUMENT: &str = "__sparring-floor";
 
-/// The request of the floor and of the bench: a call with 100 bytes of text.
-fn request(id: u64) -> Value {
-    json!({
-        "jsonrpc": "2.0", "id": id, "method": "tools/call",
-        "params": { "name": "echo", "arguments": { "text": super::TEXT } },
-    })
-}
-
-/// What the far end answers: like the `echo` tool.
-fn answer(request: &Value) -> Value {
-    json!({
-        "jsonrpc": "2.0", "id": request["id"],
-        "result": { "content": [{ "type": "text", "text": request["params"]["arguments"]["text"] }] },
-    })
-}
-
-/// If this process is to be the far end of the stdio floor, answers lines until stdin ends.
+/// If this process is to be the far end of the stdio floor, answers lines until stdin ends; likewise for other servers that the
+/// bench keeps in processes of their own.
 pub fn run_if_floor() -> Option<std::process::ExitCode> {
-    (std::env::args_os().nth(1)? == FLOOR_ARGUMENT).then(|| {
-        let served = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .and_then(|runtime| runtime.block_on(far_end()));
+    let first = std::env::args_os().nth(1)?;
+    let is_floor = first == FLOOR_ARGUMENT;
+    (is_floor || first == idle::IDLE_ARGUMENT).then(|| {
+        let served = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+            match is_floor {
+                true => runtime.block_on(far_end()),
+                false => runtime.block_on(idle::serve()),
+            }
+        });
         if served.is_ok() { 0.into() } else { 1.into() }
     })
 }
@@ -94,7 +84,9 @@ impl LineClient {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("the child has no pipes"));
         };
-        Ok(Self { child, to, from: BufReader::new(from), line: String::new() })
+        // As much as a pipe holds: a large answer should cost no more calls than it has to.
+        let from = BufReader::with_capacity(64 << 10, from);
+        Ok(Self { child, to, from, line: String::new() })
     }
 
     /// Starts the floor's far end: a child process that answers JSON lines over pipes. `main` has to have called
@@ -124,11 +116,16 @@ impl LineClient {
 
     /// Calls `echo` this many times, one after the other, and checks each answer.
     pub async fn round(&mut self, calls: u32) -> io::Result<Samples> {
+        self.round_of(Load::Small, calls).await
+    }
+
+    /// Makes this many calls, one after the other, and checks each answer.
+    pub async fn round_of(&mut self, load: Load, calls: u32) -> io::Result<Samples> {
         let mut samples = Samples::with_capacity(calls as usize);
         for id in 0..u64::from(calls) {
             let start = Instant::now();
-            self.send(&request(id)).await?;
-            check(id, &self.receive().await?)?;
+            self.send(&load.request(id)).await?;
+            load.check(id, &self.receive().await?)?;
             samples.push(start.elapsed());
         }
         Ok(samples)
@@ -171,7 +168,7 @@ impl HttpFloor {
         Ok(Self { send })
     }
 
-    pub(super) async fn round(&mut self, calls: u32) -> io::Result<Samples> {
+    pub(super) async fn round_of(&mut self, load: Load, calls: u32) -> io::Result<Samples> {
         let mut samples = Samples::with_capacity(calls as usize);
         for id in 0..u64::from(calls) {
             let start = Instant::now();
@@ -179,12 +176,12 @@ impl HttpFloor {
                 .header("host", "127.0.0.1")
                 .header("content-type", "application/json")
                 .header("accept", "application/json, text/event-stream")
-                .body(Full::new(Bytes::from(request(id).to_string())))
+                .body(Full::new(Bytes::from(load.request(id).to_string())))
                 .map_err(io::Error::other)?;
             self.send.ready().await.map_err(io::Error::other)?;
             let response = self.send.send_request(http).await.map_err(io::Error::other)?;
             let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
-            check(id, &serde_json::from_slice(&body)?)?;
+            load.check(id, &serde_json::from_slice(&body)?)?;
             samples.push(start.elapsed());
         }
         Ok(samples)
@@ -201,12 +198,4 @@ async fn serve(request: hyper::Request<Incoming>) -> Result<hyper::Response<Full
         .headers_mut()
         .insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
     Ok(response)
-}
-
-fn check(id: u64, answer: &Value) -> io::Result<()> {
-    if answer["id"] == id && answer["result"]["content"][0]["text"] == super::TEXT {
-        Ok(())
-    } else {
-        Err(io::Error::other("the floor's far end gave a wrong answer"))
-    }
 }

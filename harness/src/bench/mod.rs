@@ -1,8 +1,11 @@
 //! `sparring bench`: the round trip of a tool call, beside floors measured in the same run.
 
 mod floor;
+mod idle;
+mod load;
 
 pub use floor::{LineClient, run_if_floor};
+pub use load::{Load, TEXT};
 
 use crate::cli::{BenchArgs, Trouble};
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Subject, Target};
@@ -21,10 +24,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The 100 bytes of text in each call.
-pub const TEXT: &str =
-    "one hundred bytes of text, which is about what a small tool call carries in either direction, friend";
 
 /// Durations of single calls, in nanoseconds.
 #[derive(Debug, Clone, Default)]
@@ -85,12 +84,14 @@ pub struct Summary {
     /// The longest.
     pub max_ns: u64,
 }
+
 /// A set of numbers for one client on one transport.
 #[derive(Debug, Clone, Serialize)]
 struct Measured {
     client: String,
     version: String,
     transport: Transport,
+    load: Load,
     /// All calls of all rounds.
     call: Summary,
     /// The floor, measured between the rounds.
@@ -135,10 +136,10 @@ enum Floor {
 }
 
 impl Floor {
-    async fn round(&mut self, calls: u32) -> io::Result<Samples> {
+    async fn round(&mut self, load: Load, calls: u32) -> io::Result<Samples> {
         match self {
-            Self::Stdio(floor) => floor.round(calls).await,
-            Self::Http(floor) => floor.round(calls).await,
+            Self::Stdio(floor) => floor.round_of(load, calls).await,
+            Self::Http(floor) => floor.round_of(load, calls).await,
         }
     }
 }
@@ -156,20 +157,32 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Trouble> {
         [] => vec![Transport::Stdio, Transport::Http],
         chosen => chosen.to_vec(),
     };
+    let loads = match args.loads.as_slice() {
+        [] => Load::ALL.to_vec(),
+        chosen => chosen.to_vec(),
+    };
     // Threads and processes that start from now on inherit it: nobody waits for another core to wake up.
     let pinned = crate::platform::pin_to_one_core();
     // On one core a second thread would only add switches between the two, to the floor as well, which would flatter.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, format!("can't start the runtime: {e}")))?;
-    let measured = runtime.block_on(async {
-        let mut measured = Vec::new();
-        for transport in transports {
-            measured.extend(measure(&drivers, transport, args).await?);
+    let (measured, text) = runtime.block_on(async {
+        if let Some(connections) = args.idle {
+            // Before anything else has grown the process.
+            let idle = idle::measure(connections as usize, &transports).await?;
+            return Ok::<_, Trouble>((Vec::new(), idle::render(&idle)));
         }
-        Ok::<_, Trouble>(measured)
+        let mut measured = Vec::new();
+        for load in loads {
+            for &transport in &transports {
+                measured.extend(measure(&drivers, transport, load, args).await?);
+            }
+        }
+        let text = render(&measured, pinned, args);
+        Ok((measured, text))
     })?;
-    let printed = crate::cli::print(&render(&measured, pinned, args));
+    let printed = crate::cli::print(&text);
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&measured)
             .map_err(|e| Trouble::new(exit_code::HARNESS_ERROR, format!("can't write the numbers: {e}")))?;
@@ -200,6 +213,7 @@ fn driver(text: &str) -> Result<Arc<dyn Driver>, Trouble> {
 async fn measure(
     drivers: &[Arc<dyn Driver>],
     transport: Transport,
+    load: Load,
     args: &BenchArgs,
 ) -> Result<Vec<Measured>, Trouble> {
     let ours = |e: io::Error| Trouble::new(exit_code::HARNESS_ERROR, format!("the bench failed: {e}"));
@@ -212,17 +226,18 @@ async fn measure(
     for driver in drivers {
         candidates.push(Candidate::open(driver.as_ref(), transport).await?);
     }
-    let warm_up = args.calls.min(200);
-    floor.round(warm_up).await.map_err(ours)?;
+    let calls = load.calls(args.calls);
+    let warm_up = calls.min(200);
+    floor.round(load, warm_up).await.map_err(ours)?;
     for candidate in &candidates {
-        candidate.round(warm_up).await?;
+        candidate.round(load, warm_up).await?;
     }
     let mut floors = Vec::new();
     let mut rounds: Vec<Vec<Samples>> = candidates.iter().map(|_| Vec::new()).collect();
     for _ in 0..args.rounds {
-        floors.push(floor.round(args.calls).await.map_err(ours)?);
+        floors.push(floor.round(load, calls).await.map_err(ours)?);
         for (candidate, rounds) in candidates.iter().zip(&mut rounds) {
-            rounds.push(candidate.round(args.calls).await?);
+            rounds.push(candidate.round(load, calls).await?);
         }
     }
     let medians: Vec<u64> = floors.iter().map(|f| f.summary().p50_ns.max(1)).collect();
@@ -235,6 +250,7 @@ async fn measure(
             client: candidate.name.clone(),
             version: candidate.version.clone(),
             transport,
+            load,
             call: all(rounds).summary(),
             floor: all(&floors).summary(),
             ratio: median(
@@ -258,8 +274,8 @@ impl Candidate {
         let ours = |e: io::Error| Trouble::new(exit_code::HARNESS_ERROR, format!("the bench failed: {e}"));
         let theirs = |e: &DriverError| crate::cli::driver_trouble(e);
         let hello = driver.hello().await.map_err(|e| theirs(&e))?;
-        let script =
-            ServerScript { tools: vec![ToolScript::Library("echo".to_owned())], ..ServerScript::default() };
+        let tools = Load::ALL.map(|load| ToolScript::Library(load.tool().to_owned())).to_vec();
+        let script = ServerScript { tools, ..ServerScript::default() };
         let revision = hello.revisions.iter().copied().filter(|r| r.has_handshake()).max();
         let revision = revision.unwrap_or(Revision::LATEST_HANDSHAKE);
         let directory =
@@ -326,10 +342,10 @@ impl Candidate {
         Ok(Self { name: hello.name, version: hello.version, subject, server, _directory: directory })
     }
 
-    async fn round(&self, calls: u32) -> Result<Samples, Trouble> {
+    async fn round(&self, load: Load, calls: u32) -> Result<Samples, Trouble> {
         let call = op::Call {
-            tool: "echo".to_owned(),
-            arguments: Some(JsonText(serde_json::json!({ "text": TEXT }))),
+            tool: load.tool().to_owned(),
+            arguments: Some(JsonText(load.arguments())),
             ..op::Call::default()
         };
         match self.subject.bench(&call, calls).await.map_err(|e| crate::cli::driver_trouble(&e))? {
@@ -380,10 +396,15 @@ fn render(measured: &[Measured], pinned: Option<usize>, args: &BenchArgs) -> Str
         n if n < 0.25 => "moderate",
         _ => "high: compare ratios only, or run again on an idle machine",
     };
-    text += &format!(" · {} interleaved rounds of {} calls · noise: {word}\n\n", args.rounds, args.calls);
-    text += &format!("{:<42}{:>10}{:>10}{:>10}{:>10}\n", "tool call, 100 B", "p50", "p90", "p99", "× floor");
-    let mut transport = None;
+    text += &format!(" · {} interleaved rounds · noise: {word}\n", args.rounds);
+    let (mut load, mut transport) = (None, None);
     for m in measured {
+        if load != Some(m.load) {
+            load = Some(m.load);
+            transport = None;
+            let what = format!("{} · {} calls a round", m.load.title(), m.load.calls(args.calls));
+            text += &format!("\n{what:<42}{:>10}{:>10}{:>10}{:>10}\n", "p50", "p90", "p99", "× floor");
+        }
         if transport != Some(m.transport) {
             transport = Some(m.transport);
             let what = match m.transport {
@@ -399,7 +420,7 @@ fn render(measured: &[Measured], pinned: Option<usize>, args: &BenchArgs) -> Str
 
 fn line(transport: &str, name: &str, summary: &Summary, ratio: Option<f64>) -> String {
     let ratio = ratio
-        .map_or_else(|| "1".to_owned(), |r| if r < 10.0 { format!("{r:.1}") } else { format!("{r:.0}") });
+        .map_or_else(|| "1".to_owned(), |r| if r < 10.0 { format!("{r:.2}") } else { format!("{r:.0}") });
     format!(
         "  {transport:<7}{name:<33}{:>10}{:>10}{:>10}{ratio:>10}\n",
         time(summary.p50_ns),
@@ -435,11 +456,6 @@ mod tests {
         assert_eq!(summary, expected);
         assert_eq!(Samples::from(vec![7]).summary().p50_ns, 7);
         assert_eq!(Samples::default().summary().calls, 0);
-    }
-
-    #[test]
-    fn the_text_is_100_bytes() {
-        assert_eq!(TEXT.len(), 100);
     }
 
     #[test]

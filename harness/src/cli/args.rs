@@ -1,5 +1,6 @@
 //! The command line. Doc comments are the help texts.
 
+use crate::bench::Load;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use sparring_wire::{Revision, Transport};
@@ -216,9 +217,15 @@ pub struct BenchArgs {
     /// Only this transport: stdio or http.
     #[arg(long = "transport", value_name = "NAME")]
     pub transports: Vec<Transport>,
-    /// Calls in each round.
+    /// Only calls of this kind. May be given several times.
+    #[arg(long = "load", value_name = "KIND")]
+    pub loads: Vec<Load>,
+    /// Small calls in each round; of large ones there are fewer by fifty times.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub calls: u32,
+    /// Measure nothing but how much memory the reference client takes for each of N idle connections.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..), conflicts_with_all = ["with", "loads", "calls", "rounds", "json"])]
+    pub idle: Option<u32>,
     /// Rounds, interleaved with those of the floor.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub rounds: u32,

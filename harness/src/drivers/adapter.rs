@@ -127,8 +127,9 @@ impl Driver for Adapter {
             DriverError::Start { command: "a temporary folder".into(), why: error.to_string() }
         })?;
         let silent = Arc::new(Silent);
-        let (running, hello) =
-            self.launch(&folder.client(), BTreeMap::new(), Revision::LATEST_HANDSHAKE, Told::default(), silent).await?;
+        let (running, hello) = self
+            .launch(&folder.client(), BTreeMap::new(), Revision::LATEST_HANDSHAKE, Told::default(), silent)
+            .await?;
         let honest =
             tokio::time::timeout(self.settings.hello_limit, running.is_honest()).await.unwrap_or_else(|_| {
                 Err(DriverError::Protocol("no answer to an operation that doesn't exist".to_owned()))
@@ -145,7 +146,8 @@ impl Driver for Adapter {
             clock_scale: case.clock_scale,
             config_env: case.config_env,
         };
-        let (running, _) = self.launch(&case.directory, case.targets, case.revision, told, case.events).await?;
+        let (running, _) =
+            self.launch(&case.directory, case.targets, case.revision, told, case.events).await?;
         Ok(running)
     }
 }
@@ -643,7 +645,8 @@ impl Subject for Running {
 /// is left out; the lint does not let it be.
 fn entries(open: &op::Open, targets: &BTreeMap<String, Target>) -> Value {
     let all = open.entries.iter();
-    let members = all.filter_map(|(name, entry)| Some((name.clone(), dialect::members(name, entry, targets).ok()?)));
+    let members =
+        all.filter_map(|(name, entry)| Some((name.clone(), dialect::members(name, entry, targets).ok()?)));
     Value::Object(members.map(|(name, members)| (name, Value::Object(members))).collect())
 }
 
@@ -703,7 +706,9 @@ fn check_result(op: &Op, value: &Value) -> Result<(), String> {
                 Some(lines) if lines.iter().all(Value::is_string) => Ok(()),
                 _ => Err("`lines` is no array of strings".to_owned()),
             },
-            Inspected::Prompt if result.get("system").is_some_and(Value::is_string) => objects("tools").map(drop),
+            Inspected::Prompt if result.get("system").is_some_and(Value::is_string) => {
+                objects("tools").map(drop)
+            }
             Inspected::Prompt => Err("`system` is no string".to_owned()),
             Inspected::Policy if result.get("policy").is_some_and(Value::is_object) => Ok(()),
             Inspected::Policy => Err("`policy` is no object".to_owned()),

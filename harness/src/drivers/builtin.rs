@@ -96,7 +96,7 @@ impl Driver for Builtin {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             operations: without(&OPERATIONS, &["inspect", "control"]),
             transports: Transport::ALL.to_vec(),
-            revisions: Revision::WITH_HANDSHAKE.to_vec(),
+            revisions: Revision::ALL.to_vec(),
             features: without(&FEATURES, &OF_HOSTS),
             clock_scale: None,
         })
@@ -262,7 +262,8 @@ impl Reference {
     }
 
     async fn open(&self, open: &op::Open) -> Result<Value, Failure> {
-        let mut setup = setup(open, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
+        let mut setup =
+            setup(open, self.case.revision, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
         if let Some(customise) = &self.customise {
             customise(&mut setup);
         }
@@ -494,16 +495,16 @@ fn opened(connection: &Connection) -> Value {
 }
 
 /// The reference client as `reference.toml` promises it, and as `open` asks for it.
-fn setup(open: &op::Open, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, String> {
+fn setup(open: &op::Open, revision: Revision, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, String> {
     let mut settings = Settings::default();
     // The promise is a wait before the first attempt too.
     settings.restart.waits = [1, 2, 4, 8, 16].map(Duration::from_secs).to_vec();
     if let Some(waits) = &open.backoff_ms {
         settings.restart.waits = waits.iter().copied().map(Duration::from_millis).collect();
     }
-    if let Some(offer) = open.offer {
-        settings.offer = offer;
-    }
+    // Against servers with a handshake it is judged as a client of their time, which probes for nothing.
+    let newest = if revision.is_stateless() { revision } else { Revision::LATEST_HANDSHAKE };
+    settings.offer = open.offer.unwrap_or(newest);
     if let Some(ms) = open.timeout_ms {
         settings.timeouts.start = Duration::from_millis(ms);
     }
@@ -511,7 +512,7 @@ fn setup(open: &op::Open, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, 
         roots: open.roots.as_ref().map(|_| RootsCapability { list_changed: true }),
         sampling: open.sampling.as_ref().map(|_| SamplingCapability { tools: false, context: false }),
         elicitation: open.elicitation.as_ref().map(|_| ElicitationCapability { form: true, url: false }),
-        experimental: None,
+        ..Declared::default()
     };
     settings.roots = open.roots.as_deref().map(roots).unwrap_or_default();
     let mut oauth = sparring_client::OauthSettings::default();

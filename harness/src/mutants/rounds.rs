@@ -9,7 +9,6 @@ use super::{Mutant, mutant};
 use serde_json::{Value, json};
 use sparring_client::http::{HttpRequest, Purpose};
 use sparring_wire::meta;
-use std::time::Duration;
 
 /// What a result has to have that the caller takes for one, whatever was asked for.
 fn anything() -> Value {

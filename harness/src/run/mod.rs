@@ -38,9 +38,9 @@
 
 pub mod case;
 pub mod directory;
-mod own;
 pub mod floor;
 mod matching;
+mod own;
 pub mod recorder;
 pub mod schedule;
 mod servers;

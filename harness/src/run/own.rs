@@ -45,9 +45,9 @@ impl Desk {
     /// A path of the scenario's, which the lint has checked; here it is only kept from leaving the folder.
     fn inside(&self, path: &str) -> Result<PathBuf, String> {
         let relative = Path::new(path);
-        let stays = relative.components().all(|part| {
-            matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir)
-        });
+        let stays = relative
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
         if stays { Ok(self.folder.join(relative)) } else { Err(format!("`{path}` leaves the case's folder")) }
     }
 
@@ -80,14 +80,16 @@ impl Desk {
     }
 
     fn configure(&self, configure: &Configure) -> Result<Value, String> {
-        let base = configure.base.as_deref().map_or_else(|| Ok(self.folder.clone()), |base| self.inside(base))?;
+        let base =
+            configure.base.as_deref().map_or_else(|| Ok(self.folder.clone()), |base| self.inside(base))?;
         let home = directory::home(&self.folder);
         let places = Places { case: &self.folder, base: &base, home: &home };
         let other;
         let dialect = match &configure.dialect {
             None => &self.dialect,
             Some(name) => {
-                let profile = sparring_profiles::Profile::load(name).map_err(|mistake| mistake.to_string())?;
+                let profile =
+                    sparring_profiles::Profile::load(name).map_err(|mistake| mistake.to_string())?;
                 other = profile.settings().config;
                 &other
             }
@@ -247,11 +249,9 @@ mod tests {
         assert_eq!(file["mode"], "0640");
         assert_eq!((&file["json"], &file["contains"]), (&json!({"n": 1}), &json!(true)));
         let folder = done(&desk, Op::Disk(Disk { path: "a".into(), contains: Some("secret".into()) }));
-        let shown: Vec<_> = folder["files"].as_array().unwrap().iter().map(|f| (&f["path"], &f["kind"])).collect();
-        assert_eq!(
-            json!(shown),
-            json!([["b.json", "file"], ["empty", "folder"], ["link", "link"]])
-        );
+        let shown: Vec<_> =
+            folder["files"].as_array().unwrap().iter().map(|f| (&f["path"], &f["kind"])).collect();
+        assert_eq!(json!(shown), json!([["b.json", "file"], ["empty", "folder"], ["link", "link"]]));
         assert_eq!(folder["files"][0]["contains"], false);
         done(&desk, Op::Write(Write { remove: vec!["a".into(), "never".into()], ..Write::default() }));
         let gone = done(&desk, Op::Disk(Disk { path: "a".into(), contains: None }));

@@ -43,7 +43,11 @@ impl Lint<'_> {
                 }
             }
             Op::Call(call) if call.name.is_some() == !call.tool.is_empty() => {
-                self.key(Code::Step, at, "a call has exactly one of `tool`, the raw name, and `name`, the model's");
+                self.key(
+                    Code::Step,
+                    at,
+                    "a call has exactly one of `tool`, the raw name, and `name`, the model's",
+                );
             }
             Op::Inspect(inspect) if inspect.tool.is_some() != (inspect.what == Inspected::Policy) => {
                 self.key(Code::Step, at, "`policy` is of a `tool`, and nothing else is");
@@ -52,7 +56,11 @@ impl Lint<'_> {
                 use Controlled::{Approve, Deny, Login, Set};
                 let what = control.what;
                 let wrong = [
-                    (control.setting.is_some() != (what == Set), "setting", "`set` has a `setting`, and nothing else has"),
+                    (
+                        control.setting.is_some() != (what == Set),
+                        "setting",
+                        "`set` has a `setting`, and nothing else has",
+                    ),
                     (
                         control.value.is_some() && !matches!(what, Set | Login),
                         "value",
@@ -70,9 +78,16 @@ impl Lint<'_> {
                 }
             }
             Op::Write(write) => {
-                let listed = write.remove.iter().enumerate().map(|(n, path)| (at.key("remove").index(n), path));
-                let keyed = [("files", write.files.keys()), ("links", write.links.keys()), ("modes", write.modes.keys())];
-                let keyed = keyed.into_iter().flat_map(|(key, paths)| paths.map(move |path| (at.key(key).key(path), path)));
+                let listed =
+                    write.remove.iter().enumerate().map(|(n, path)| (at.key("remove").index(n), path));
+                let keyed = [
+                    ("files", write.files.keys()),
+                    ("links", write.links.keys()),
+                    ("modes", write.modes.keys()),
+                ];
+                let keyed = keyed
+                    .into_iter()
+                    .flat_map(|(key, paths)| paths.map(move |path| (at.key(key).key(path), path)));
                 for (at, path) in listed.chain(keyed).collect::<Vec<_>>() {
                     self.inside(path, &at);
                 }
@@ -94,7 +109,11 @@ impl Lint<'_> {
                     }
                 }
                 if configure.file.is_some() && configure.path.is_some() {
-                    self.key(Code::Step, &at.key("path"), "a file is named by `file` or by `path`, not by both");
+                    self.key(
+                        Code::Step,
+                        &at.key("path"),
+                        "a file is named by `file` or by `path`, not by both",
+                    );
                 }
                 if let Some(name) = &configure.dialect
                     && sparring_profiles::Profile::built_in(name).is_none()
@@ -127,7 +146,9 @@ impl Lint<'_> {
                 give_up_ms: None,
             },
             &mut |slot| {
-                wrong = wrong.take().or_else(|| placeholder::texts(&slot).into_iter().find_map(|t| placeholder::check(t).err()));
+                wrong = wrong.take().or_else(|| {
+                    placeholder::texts(&slot).into_iter().find_map(|t| placeholder::check(t).err())
+                });
             },
         );
         if let Some(wrong) = wrong {

@@ -49,7 +49,9 @@ pub(super) fn pattern(value: &Value) -> Result<(), Wrong> {
             }
             match wanted(operator, operand) {
                 Ok(()) => match operator.as_str() {
-                    "$has" | "$lacks" | "$each" | "$not" | "$all" | "$one_of" => pattern(operand).map_err(|wrong| wrong.at(at())),
+                    "$has" | "$lacks" | "$each" | "$not" | "$all" | "$one_of" => {
+                        pattern(operand).map_err(|wrong| wrong.at(at()))
+                    }
                     _ => Ok(()),
                 },
                 Err(Some(wanted)) => {
@@ -70,9 +72,7 @@ pub(super) fn pattern(value: &Value) -> Result<(), Wrong> {
                 "placeholders stand only in what a server sends; write `names_id` to compare with an id";
             Err(Wrong::here(Part::Value, message.to_owned()))
         }
-        Value::String(text) => {
-            placeholder::check(text).map_err(|message| Wrong::here(Part::Value, message))
-        }
+        Value::String(text) => placeholder::check(text).map_err(|message| Wrong::here(Part::Value, message)),
         _ => Ok(()),
     }
 }
@@ -87,11 +87,15 @@ fn wanted(operator: &str, operand: &Value) -> Result<(), Option<&'static str>> {
         "$length" | "$max_length" | "$blob" => (operand.is_u64() || promised(operand), "a number"),
         "$contains" => (operand.is_string(), "a text"),
         "$bytes" => {
-            let two = operand.as_array().is_some_and(|o| o.len() == 2 && o.iter().all(|n| n.is_u64() || promised(n)));
+            let two = operand
+                .as_array()
+                .is_some_and(|o| o.len() == 2 && o.iter().all(|n| n.is_u64() || promised(n)));
             (two || promised(operand), "two numbers, from and to")
         }
         "$all" | "$one_of" => (operand.as_array().is_some_and(|o| !o.is_empty()), "a list"),
-        "$class" => (operand.as_str().is_some_and(class) || promised(operand), "a class of characters in brackets"),
+        "$class" => {
+            (operand.as_str().is_some_and(class) || promised(operand), "a class of characters in brackets")
+        }
         "$distinct" => (operand.is_string(), "the name of a member"),
         known if JSON_OPERATORS.contains(&known) => (true, ""),
         _ => return Err(None),

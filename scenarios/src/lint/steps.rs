@@ -70,11 +70,9 @@ impl Lint<'_> {
         }
         self.host_words(op, at, servers);
         let named: Vec<(Path, &str)> = match op {
-            Op::Open(op::Open { servers, .. }) | Op::Configure(op::Configure { servers, .. }) => servers
-                .iter()
-                .enumerate()
-                .map(|(n, s)| (at.key("servers").index(n), s.as_str()))
-                .collect(),
+            Op::Open(op::Open { servers, .. }) | Op::Configure(op::Configure { servers, .. }) => {
+                servers.iter().enumerate().map(|(n, s)| (at.key("servers").index(n), s.as_str())).collect()
+            }
             // Hosts are also asked for servers that do not exist, and entries have names of their own.
             Op::Inspect(_) | Op::Control(_) => Vec::new(),
             _ if self.has_entries() => Vec::new(),
@@ -96,7 +94,9 @@ impl Lint<'_> {
             .map(|(.., s)| s)
             .collect();
         match op {
-            Op::Call(call) if call.name.is_none() && !scripts.iter().any(|s| tools_of(s).contains(&call.tool)) => {
+            Op::Call(call)
+                if call.name.is_none() && !scripts.iter().any(|s| tools_of(s).contains(&call.tool)) =>
+            {
                 let known: BTreeSet<String> = scripts.iter().flat_map(|s| tools_of(s)).collect();
                 let help = did_you_mean(&call.tool, known.iter().map(String::as_str));
                 let message = format!("no server of this scenario has a tool `{}`", call.tool);
