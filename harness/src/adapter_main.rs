@@ -338,7 +338,10 @@ fn lead(name: &str, entry: &mut Value, targets: &mut BTreeMap<String, Target>) {
     let args = members.remove("args").and_then(|args| serde_json::from_value(args).ok()).unwrap_or_default();
     let stdio =
         text(members.remove("command")).map(|command| Target::Stdio { command, args, env: BTreeMap::new() });
-    let http = text(members.remove("url")).map(|url| Target::Http { url });
+    let http = text(members.remove("url")).map(|url| match kind.as_deref() {
+        Some("sse") => Target::SseLegacy { url },
+        _ => Target::Http { url },
+    });
     let (first, second) = if kind.as_deref() == Some("stdio") { (stdio, http) } else { (http, stdio) };
     if let (Some(_), Some(second)) = (&first, &second) {
         let also = format!("{name} (also)");

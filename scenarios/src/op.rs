@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 /// An operation, with its arguments as a scenario gives them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "they are few, and boxed where they are kept")]
 pub enum Op {
     /// Connect to servers. Returns `{"servers": {name: {"ok": bool, "protocolVersion", "serverInfo", "capabilities",
     /// "instructions", "error": {"kind", "message"}}}}`; fails if no server could be opened.

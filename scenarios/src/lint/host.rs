@@ -42,7 +42,7 @@ impl Lint<'_> {
                     }
                 }
             }
-            Op::Call(call) if call.name.is_some() == !call.tool.is_empty() => {
+            Op::Call(call) if call.name.is_some() != call.tool.is_empty() => {
                 self.key(
                     Code::Step,
                     at,
