@@ -10,7 +10,7 @@ use sparring_profiles::Settings;
 
 async fn open(folder: &Folder, settings: Settings, options: SessionOptions) -> (Host, Session) {
     let entries = vec![folder.server("fs", &[])];
-    let host = Host::launch(folder.host(settings, entries)).await.unwrap();
+    let host = Host::launch(folder.host(settings, entries).clock_scale(1.0)).await.unwrap();
     let session = host.session(options).await.unwrap();
     session.warmup().await.unwrap();
     (host, session)
@@ -167,7 +167,7 @@ async fn configured_values_are_in_no_event_and_no_status() {
     let folder = Folder::new();
     let mut entry = folder.server("fs", &[]);
     entry.env.insert("API_KEY".into(), "s3cret-value".into());
-    let host = Host::launch(folder.host(profile("zut"), vec![entry])).await.unwrap();
+    let host = Host::launch(folder.host(profile("zut"), vec![entry]).clock_scale(1.0)).await.unwrap();
     let session = host.session(SessionOptions::default()).await.unwrap();
     session.warmup().await.unwrap();
     call(&session, "mcp__fs__warn", json!({"text": "s3cret-value and API_KEY"})).await.unwrap();
