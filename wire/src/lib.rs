@@ -4,6 +4,7 @@
 //! - [`framing`]: newline-delimited messages out of arbitrary chunks;
 //! - [`sse`]: a reader and a writer for server-sent events that hide nothing;
 //! - [`duplicate`]: a scan for duplicate object keys, which JSON parsers drop silently;
+//! - [`json_at`]: where something stands in JSON text;
 //! - [`meta`]: names of `_meta` members that the specification reserves;
 //! - [`revision`]: the protocol revisions as an ordered type;
 //! - [`time`]: points in time as text;
@@ -13,6 +14,7 @@
 
 pub mod duplicate;
 pub mod framing;
+pub mod json_at;
 pub mod jsonrpc;
 pub mod meta;
 pub mod revision;
