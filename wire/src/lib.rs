@@ -6,6 +6,7 @@
 //! - [`duplicate`]: a scan for duplicate object keys, which JSON parsers drop silently;
 //! - [`meta`]: names of `_meta` members that the specification reserves;
 //! - [`revision`]: the protocol revisions as an ordered type;
+//! - [`text`]: JSON written as text, fast where it is long;
 //! - [`transcript`]: what was observed in a case, in order, as data.
 //!
 //! This crate knows nothing of scenarios, servers, clients or judges.
@@ -16,6 +17,7 @@ pub mod jsonrpc;
 pub mod meta;
 pub mod revision;
 pub mod sse;
+pub mod text;
 pub mod transcript;
 
 pub use jsonrpc::{Envelope, Id, Inspected};
