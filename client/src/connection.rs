@@ -234,6 +234,7 @@ impl Client {
             server: Arc::clone(&server),
             session: Session::new(settings).over(transport).knowing(prior).with_origin(origin),
             link,
+            ends_with_session: !settings.http.reopen_session && settings.http.end_with_session,
             filter: self.parts.filter.clone(),
             callbacks: Arc::clone(&self.parts.callbacks),
             commands: command_receiver,

@@ -93,6 +93,8 @@ pub(crate) struct Engine {
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     pub(crate) incoming: mpsc::Receiver<FromLink>,
     pub(crate) holds: mpsc::UnboundedReceiver<(Id, bool)>,
+    /// The loss of the session is the end of the connection.
+    pub(crate) ends_with_session: bool,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) changed: Arc<Changed>,
     pub(crate) results: Arc<Results>,
@@ -152,6 +154,7 @@ impl Engine {
             server: self.server,
             session: self.session,
             link,
+            ends_with_session: self.ends_with_session,
             filter: self.filter,
             callbacks: self.callbacks,
             events: self.events,
@@ -175,6 +178,7 @@ struct State {
     server: Arc<str>,
     session: Session,
     link: Link,
+    ends_with_session: bool,
     filter: Option<Arc<dyn MessageFilter>>,
     callbacks: Arc<dyn Callbacks>,
     events: broadcast::Sender<Event>,
@@ -293,7 +297,14 @@ impl State {
             FromLink::TooLong { start, limit } => self.session.too_long(now, &start, limit),
             FromLink::Failed { id, error } => self.session.fail(now, &id, error),
             FromLink::SessionLost { generation, id } => {
-                if self.link.reset(generation) {
+                if self.ends_with_session && self.link.reset(generation) {
+                    let message = "the server does not know the session any more".to_owned();
+                    let error = Error::Http { status: 404, message };
+                    if let Some(id) = id {
+                        self.session.fail(now, &id, error.clone());
+                    }
+                    self.session.close(error);
+                } else if self.link.reset(generation) {
                     self.session.session_lost(now, id.as_ref());
                 } else if let Some(id) = id {
                     // Another request has met the loss before.

@@ -473,6 +473,11 @@ sections! {
         always_allow: AlwaysAllow = AlwaysAllow::Tool,
         /// Wrapper tools obey it.
         wrappers_too: bool = true,
+        /// A hook of the program can refuse single calls.
+        gate: bool = true,
+        /// A session can have fewer tools than there are: single tools or servers switched off, or only some allowed, by
+        /// name or glob. A tool that a server adds later is there.
+        session_filter: bool = true,
     }
 
     /// `[disclosure]`: tools that the model does not see at once.
@@ -507,6 +512,8 @@ sections! {
         per_server: bool = true,
         /// There is a mode that binds all tools up to a threshold.
         auto: bool = true,
+        /// How long what was found stays found.
+        found_lasts: FoundLasts = FoundLasts::Conversation,
         /// The host's own tools are not deferred.
         native_eager: bool = true,
     }

@@ -524,6 +524,13 @@ words! {
         /// It joins the list of tools.
         Unlock,
     }
+    /// How long what was found stays found.
+    FoundLasts {
+        /// Until the run ends.
+        Run,
+        /// As long as the conversation, also when that is compacted.
+        Conversation,
+    }
     /// A call of a deferred tool that was not found before.
     Unfound {
         /// It is refused.

@@ -181,11 +181,14 @@ impl Session {
         }
     }
 
-    /// The newest revision of both the list and this client that was not tried yet.
+    /// The newest revision of both the list and this client that was not tried yet. If there is none, one that was tried
+    /// once: a server that refuses a revision and lists it asks for a second try.
     fn choose(&self, supported: Option<&Value>, error: Error) -> Next {
         let listed = supported.and_then(Value::as_array).into_iter().flatten();
         let known = listed.filter_map(|v| v.as_str()?.parse::<Revision>().ok());
-        let common = known.filter(|r| self.is_accepted(*r) && !self.tried.contains(r)).max();
+        let tries = |revision: &Revision| self.tried.iter().filter(|tried| *tried == revision).count();
+        let common = known.filter(|r| self.is_accepted(*r) && tries(r) < 2);
+        let common = common.max_by_key(|revision| (std::cmp::Reverse(tries(revision)), *revision));
         match common {
             Some(revision) if revision.is_stateless() => Next::Probe(revision),
             Some(revision) => Next::Initialize(revision),

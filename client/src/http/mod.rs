@@ -210,6 +210,7 @@ impl HttpLink {
     pub(crate) fn open_stream(&mut self) {
         let stateless = self.session.revision.get().is_some_and(|revision| revision.is_stateless());
         if self.shared.settings.open_stream && !stateless && !self.session.is_legacy() {
+            self.session.stream.send_replace(false);
             self.stream.spawn(stream::standalone(Arc::clone(&self.shared), Arc::clone(&self.session)));
         }
     }

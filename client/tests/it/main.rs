@@ -10,6 +10,7 @@ mod oauth_grants;
 mod oauth_login;
 mod oauth_store;
 mod oauth_world;
+mod standalone;
 #[cfg(unix)]
 mod stdio;
 mod support;
