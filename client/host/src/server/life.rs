@@ -68,10 +68,11 @@ impl Server {
         };
         match (phase, wish) {
             (_, Wish::Manual) => {
-                let mut state = self.state();
-                state.attempts = 0;
-                state.forgiven = state.crashes;
-                drop(state);
+                {
+                    let mut state = self.state();
+                    state.attempts = 0;
+                    state.forgiven = state.crashes;
+                }
                 self.start(settings).await
             }
             (Phase::Idle | Phase::Up { .. }, _) => self.start(settings).await,
