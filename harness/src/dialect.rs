@@ -231,16 +231,16 @@ pub(crate) fn members(
                 }
             }
             Target::Http { url } | Target::SseLegacy { url } => {
+                let kind = match target {
+                    Target::SseLegacy { .. } => ProfileTransport::Sse,
+                    _ => ProfileTransport::Http,
+                };
                 let url = match &entry.url {
                     Some(own) => own.replace("{url}", url),
                     None => url.clone(),
                 };
                 members.insert("url".to_owned(), json!(url));
                 if nth == 0 {
-                    let kind = match target {
-                        Target::SseLegacy { .. } => ProfileTransport::Sse,
-                        _ => ProfileTransport::Http,
-                    };
                     members.insert("type".to_owned(), json!(kind));
                 }
             }

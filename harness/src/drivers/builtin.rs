@@ -431,12 +431,6 @@ impl Reference {
             if read.url.is_some() {
                 read.headers.extend(open.headers.clone());
             }
-            // The first revision knows no other HTTP transport.
-            if read.kind == Some(sparring_host::entry::Kind::Http)
-                && !self.case.revision.has_transport(Transport::Http)
-            {
-                read.kind = Some(sparring_host::entry::Kind::Sse);
-            }
             Ok::<_, String>(read)
         };
         all.into_iter().map(entry).collect::<Result<_, _>>().map_err(|why| refused(&why))

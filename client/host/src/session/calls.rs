@@ -4,13 +4,13 @@ use super::Session;
 use super::registry::Registry;
 use crate::error::HostError;
 use crate::model::{ModelResult, ModelTool, Route};
-use crate::policy::{Answer, Change, Decision, GatedCall, Question, Scope, Standing};
+use crate::policy::{Answer, Change, Decision, Gate as _, GatedCall, Question, Scope, Standing, Withheld};
 use crate::pool::Share;
 use crate::server::Wish;
 use crate::wrappers::{self, concerned};
 use serde_json::{Map, Value, json};
 use sparring_client::{CallOptions, Connection};
-use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, Trigger};
+use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, Trigger, Visible as When};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,7 +44,14 @@ impl Session {
         let stage = self.stage(&registry);
         let disclosing = stage.disclosing(self.context(), &settings);
         let meant = disclosing.unwrap(name, arguments)?;
-        let (name, arguments) = (meant.name, meant.arguments);
+        let (name, arguments, dispatched) = (meant.name, meant.arguments, meant.dispatched);
+        let is_called = |own: &ModelTool| own.name == name;
+        let own = disclosing.own();
+        if let Some(own) = own.iter().find(|own| is_called(own))
+            && !self.own(&stage, &disclosing).iter().any(is_called)
+        {
+            return Err(Withheld::NotAllowed.refusal(&own.name));
+        }
         match disclosing.route(&name) {
             Some(Route::Search) => {
                 return Ok(match disclosing.search(&arguments) {
@@ -68,6 +75,15 @@ impl Session {
             return Err(withheld.refusal(&tool.name));
         }
         disclosing.admit(&tool.name)?;
+        if dispatched {
+            // The model got this schema from a search, so nobody has compared the arguments with it.
+            sparring_client::schema::check(&tool.input_schema, &Value::Object(arguments.clone())).map_err(
+                |error| HostError::Denied {
+                    tool: tool.name.clone(),
+                    why: format!("its arguments do not fit: {error}"),
+                },
+            )?;
+        }
         let (arguments, seconds) = self.admit(&tool, arguments).await?;
         self.carry_out(&registry, &tool, arguments, seconds, options).await
     }
@@ -82,8 +98,9 @@ impl Session {
         let late = settings.list_changed.tools == OnChange::BeforeNextCall;
         let known = registry.find(name).cloned();
         if let Some(tool) = known {
-            let Some(server) = tool.server.clone().filter(|_| late) else { return Ok((registry, tool)) };
-            self.catch_up(&[server]).await;
+            let shows = late || settings.list_changed.visible == When::NextCall;
+            let Some(server) = tool.server.clone().filter(|_| shows) else { return Ok((registry, tool)) };
+            self.catch_up(&[server], late).await;
             // The server says by itself if the tool is gone.
             let registry = self.registry()?;
             return Ok((registry, tool));
@@ -91,7 +108,7 @@ impl Session {
         let entries = self.entries();
         if late {
             let all: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
-            self.catch_up(&all).await;
+            self.catch_up(&all, true).await;
         }
         if settings.startup.connect == Connect::FirstCall {
             for entry in &entries {
@@ -115,7 +132,22 @@ impl Session {
                 return HostError::NeedsLogin { server };
             }
         }
-        HostError::NoTool(name.to_owned())
+        match self.entries().iter().any(|entry| self.could_be_of(name, &entry.name)) {
+            true => HostError::NoTool(name.to_owned()),
+            false => self.unknown_server(name).unwrap_or_else(|| HostError::NoTool(name.to_owned())),
+        }
+    }
+
+    /// That there is no such server, if the name reads like one of a tool of another server.
+    fn unknown_server(&self, name: &str) -> Option<HostError> {
+        let settings = self.settings();
+        let (before, rest) = settings.naming.template.split_once("{server}")?;
+        let (between, after) = rest.split_once("{tool}")?;
+        let inner = name.strip_prefix(before)?.strip_suffix(after)?;
+        let (server, _) = inner
+            .split_once(between)
+            .filter(|(server, tool)| !between.is_empty() && !server.is_empty() && !tool.is_empty())?;
+        Some(HostError::NoServer(server.to_owned()))
     }
 
     /// Asks rules, gates, and the user. The arguments as they are sent, and the budget that the policy gives.
@@ -136,6 +168,8 @@ impl Session {
         let denied = |why: String| HostError::Denied { tool: tool.name.clone(), why };
         let call = GatedCall { tool: &tool.name, server: tool.server.as_deref(), arguments: &arguments };
         parts.gate.check(call).await.map_err(denied)?;
+        let own_gate = super::lock(&self.inner.gate).clone();
+        own_gate.check(call).await.map_err(denied)?;
         let arguments = (parts.paths)(&settings, &self.inner.place).arguments(arguments)?;
         if decision == Decision::Ask {
             let question = Question {

@@ -5,7 +5,7 @@ use crate::control::{Control, Inspect};
 use crate::entry::ServerEntry;
 use crate::error::HostError;
 use crate::events::{HostEvent, SessionId};
-use crate::policy::{Answer, Standing};
+use crate::policy::{Answer, NameGate, Standing};
 use crate::prompt::Prompt;
 use crate::server::target::kind_of;
 use crate::server::{ServerState, Wish};
@@ -48,7 +48,9 @@ impl Session {
             }
         }
         let disclosing = stage.disclosing(self.context(), &settings);
-        Ok(json!(Prompt::new(&settings.instructions, &said, &disclosing)))
+        let mut prompt = Prompt::new(&settings.instructions, &said, &disclosing);
+        prompt.tools = self.shown(&stage, &disclosing);
+        Ok(json!(prompt))
     }
 
     /// What holds for a tool.
@@ -61,10 +63,12 @@ impl Session {
         let rule = &self.context().parts.policy;
         let ruling = rule.ruling(&standing, tool);
         let decision = rule.decision(&standing, tool, &ruling, &serde_json::Map::new());
-        let mut all = json!(ruling);
-        all["decision"] = json!(decision);
-        all["withheld"] = json!(self.withheld(tool));
-        Ok(all)
+        Ok(json!({
+            "policy": ruling.rule,
+            "layer": ruling.layer,
+            "decision": decision,
+            "withheld": self.withheld(tool),
+        }))
     }
 
     /// Why a server is not connected, if it failed. Nothing secret is in it.
@@ -152,11 +156,11 @@ impl Session {
             Control::Compact => self.compact(),
             Control::Approve { tool, always } => {
                 let answer = if always { Answer::Always } else { Answer::Approve };
-                return Ok(json!(approvals.answer(tool.as_deref(), answer)?));
+                approvals.answer_now_or_next(tool.as_deref(), answer);
             }
             Control::Deny { tool, reason } => {
                 let why = reason.unwrap_or_else(|| "the user said no".to_owned());
-                return Ok(json!(approvals.answer(tool.as_deref(), Answer::Deny(why))?));
+                approvals.answer_now_or_next(tool.as_deref(), Answer::Deny(why));
             }
             Control::AutoApprove { on } => approvals.set_auto(on),
             Control::Rules { rules } => {
@@ -166,7 +170,8 @@ impl Session {
                 }
             }
             Control::Visible { visible } => self.set_visible(visible),
-            Control::Disclosure { options } => *lock(&self.inner.disclosure) = options,
+            Control::Gate { names } => *lock(&self.inner.gate) = NameGate(names),
+            Control::Disclosure { options } => self.set_disclosure(options),
             Control::Set { setting, value } => self.inner.host.set(&setting, value)?,
         }
         Ok(Value::Null)

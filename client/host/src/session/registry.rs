@@ -108,6 +108,30 @@ impl Session {
         withheld.or_else(|| self.context().parts.policy.withheld(&standing, tool))
     }
 
+    /// The tools of the host's own that the session has: one that is restricted has not all of them.
+    pub(super) fn own(&self, stage: &Stage, disclosing: &Disclosing<'_>) -> Vec<ModelTool> {
+        let exempt = |tool: &ModelTool| match tool.route {
+            // It calls only what the session has.
+            Route::Dispatch => true,
+            Route::Search => self.settings().disclosure.search_exempt,
+            _ => false,
+        };
+        let own = disclosing.own().into_iter();
+        own.filter(|tool| stage.visible.withheld(tool, exempt(tool)).is_none()).collect()
+    }
+
+    /// The definitions that the model gets now.
+    pub(super) fn shown(&self, stage: &Stage, disclosing: &Disclosing<'_>) -> Vec<Value> {
+        let has = self.own(stage, disclosing);
+        let is_missing = |name: &Value| {
+            let own = disclosing.own();
+            own.iter().any(|tool| *name == tool.name) && !has.iter().any(|tool| *name == tool.name)
+        };
+        let mut shown = disclosing.definitions();
+        shown.retain(|tool| !tool.get("name").is_some_and(is_missing));
+        shown
+    }
+
     /// Makes the model see what is there.
     pub(super) fn rebuild(&self) {
         lock(&self.inner.view).clear();
@@ -248,10 +272,11 @@ impl Session {
         })
     }
 
-    /// Brings lists up to date that are known to have changed.
-    pub(super) async fn catch_up(&self, servers: &[String]) {
+    /// A call begins: lists that are known to have changed are read again, if that waits for calls, and the model sees
+    /// what is there, if that does.
+    pub(super) async fn catch_up(&self, servers: &[String], read: bool) {
         for server in servers {
-            if let Some(connection) = self.connection(server) {
+            if let Some(connection) = self.connection(server).filter(|_| read) {
                 // A list that can't be had leaves things as they are.
                 drop(connection.known(ListKind::Tools).await);
             }

@@ -1,4 +1,15 @@
 //! The host, as a whole.
 
 mod calls;
+mod guarded;
+#[cfg(target_os = "linux")]
+mod killed;
+#[cfg(target_os = "linux")]
+mod lists;
+#[cfg(target_os = "linux")]
+mod pool;
+#[cfg(target_os = "linux")]
+mod restart;
+#[cfg(target_os = "linux")]
+mod startup;
 mod support;
