@@ -5,7 +5,7 @@ use crate::control::{Control, Inspect};
 use crate::entry::ServerEntry;
 use crate::error::HostError;
 use crate::events::{HostEvent, SessionId};
-use crate::policy::{Answer, NameGate, Standing};
+use crate::policy::{Answer, Standing};
 use crate::prompt::Prompt;
 use crate::server::target::kind_of;
 use crate::server::{ServerState, Wish};
@@ -160,7 +160,7 @@ impl Session {
                 }
             }
             Control::Visible { visible } => self.set_visible(visible),
-            Control::Gate { names } => *lock(&self.inner.gate) = NameGate(names),
+            Control::Gate { names } => *lock(&self.inner.refused) = names,
             Control::Disclosure { options } => self.set_disclosure(options),
             Control::Set { setting, value } => self.inner.host.set(&setting, value)?,
         }
