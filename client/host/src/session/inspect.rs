@@ -43,9 +43,8 @@ impl Session {
         let mut said = Vec::new();
         for entry in self.entries() {
             let negotiated = self.connection(&entry.name).and_then(|connection| connection.negotiated());
-            if let Some(text) = negotiated.and_then(|negotiated| negotiated.instructions.clone()) {
-                said.push((entry.name, text));
-            }
+            let text = negotiated.and_then(|negotiated| negotiated.instructions.clone());
+            said.push((entry.name, text.unwrap_or_default()));
         }
         let disclosing = stage.disclosing(self.context(), &settings);
         let mut prompt = Prompt::new(&settings.instructions, &said, &disclosing);

@@ -2,10 +2,13 @@
 
 use crate::drivers::ClientSetup;
 use crate::mutants::{Mutant, of_host, settings};
-use serde_json::{Value, json};
-use sparring_host::disclosure::{DiscloseRules, DisclosureOptions, Progressive, Search, SearchMode, View};
+use serde_json::{Map, Value, json};
+use sparring_host::HostError;
+use sparring_host::disclosure::{
+    DiscloseRules, DisclosureOptions, Progressive, Search, SearchMode, Unwrapped, View,
+};
 use sparring_host::model::ModelTool;
-use sparring_profiles::Level;
+use sparring_profiles::{InstructionsSettings, Level};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,6 +23,10 @@ struct Bent {
     level: Option<Level>,
     describe: Option<fn(Value) -> Value>,
     catalog: Option<fn(&View<'_>, &Names) -> Option<String>>,
+    own: Option<fn(&View<'_>) -> Vec<ModelTool>>,
+    unwrap: Option<fn(&View<'_>, Unwrapped) -> Result<Unwrapped, HostError>>,
+    answer: Option<fn(Value, &[String]) -> Result<Value, String>>,
+    instructions: Option<fn(&InstructionsSettings, &[(String, String)]) -> Option<String>>,
 }
 
 impl DiscloseRules for Bent {
@@ -57,6 +64,45 @@ impl DiscloseRules for Bent {
             None => Progressive.catalog(view, deferred),
         }
     }
+
+    fn own(&self, view: &View<'_>, deferred: &Names) -> Vec<ModelTool> {
+        self.own.map_or_else(|| Progressive.own(view, deferred), |own| own(view))
+    }
+
+    fn unwrap(
+        &self,
+        view: &View<'_>,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Unwrapped, HostError> {
+        let unwrapped = Progressive.unwrap(view, name, arguments.clone());
+        match self.unwrap {
+            // What means itself is for the mutant to say.
+            Some(unwrap) => {
+                let bare = Unwrapped { name: name.to_owned(), arguments, dispatched: true };
+                unwrap(view, unwrapped.unwrap_or(bare))
+            }
+            None => unwrapped,
+        }
+    }
+
+    fn answer(
+        &self,
+        view: &View<'_>,
+        search: &Search,
+        found: Vec<Value>,
+        names: &[String],
+    ) -> Result<Value, String> {
+        let answer = Progressive.answer(view, search, found, names)?;
+        self.answer.map_or(Ok(answer.clone()), |other| other(answer, names))
+    }
+
+    fn instructions(&self, settings: &InstructionsSettings, said: &[(String, String)]) -> Option<String> {
+        match self.instructions {
+            Some(instructions) => instructions(settings, said),
+            None => Progressive.instructions(settings, said),
+        }
+    }
 }
 
 fn bends(setup: &mut ClientSetup, bent: Bent) {
@@ -89,6 +135,24 @@ fn catalog(view: &View<'_>, deferred: &Names, line: impl Fn(&ModelTool) -> Strin
         view.tools.iter().filter(|tool| deferred.contains(&tool.name)).map(line).collect();
     let tag = &view.settings.catalog_tag;
     Some(format!("<{tag}>\n{}\n</{tag}>", lines.join("\n")))
+}
+
+/// What is left when each tool that dispatches is taken away, however deep.
+fn to_the_bottom(view: &View<'_>, call: Unwrapped) -> Result<Unwrapped, HostError> {
+    let Unwrapped { mut name, mut arguments, dispatched } = call;
+    while name == view.settings.dispatch_tool {
+        let inner = arguments.remove("arguments");
+        name = arguments.remove("name").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+        arguments = inner.and_then(|inner| inner.as_object().cloned()).unwrap_or_default();
+    }
+    Ok(Unwrapped { name, arguments, dispatched })
+}
+
+/// Each server's instructions under its name, as they are.
+fn verbatim(settings: &InstructionsSettings, said: &[(String, String)], silent_too: bool) -> Option<String> {
+    let parts = said.iter().filter(|(_, text)| silent_too || !text.is_empty());
+    let parts: Vec<String> = parts.map(|(server, text)| format!("## {server}\n{text}")).collect();
+    settings.in_prompt.then(|| format!("{}\n{}", settings.marker, parts.join("\n")))
 }
 
 pub(super) const SETTINGS: &[Mutant] = &settings![
@@ -193,5 +257,59 @@ pub(super) const MUTANTS: &[Mutant] = &[
             turns.flat_map(|exchange| exchange.found.clone()).collect()
         };
         bends(s, Bent { found: Some(recent), ..Bent::default() });
+    }),
+    // ---- the host's own tools ----
+    of_host("mewbo", "search-tool-always", "Has a tool that searches, whether there is anything or not.", |s| {
+        let always: fn(&View<'_>) -> Vec<ModelTool> = |view| {
+            let mut options = view.options.clone();
+            options.tool = true;
+            let view = View { options: &options, ..*view };
+            Progressive.own(&view, &Names::from(["something".to_owned()]))
+        };
+        bends(s, Bent { own: Some(always), ..Bent::default() });
+    }),
+    of_host("zidane", "no-hit-is-an-error", "Takes a search that finds nothing for a failure.", |s| {
+        let failure: fn(Value, &[String]) -> Result<Value, String> = |answer, names| match names.is_empty() {
+            true => Err("nothing was found".to_owned()),
+            false => Ok(answer),
+        };
+        bends(s, Bent { answer: Some(failure), ..Bent::default() });
+    }),
+    of_host("zidane", "dispatches-unvalidated", "Sends dispatched arguments as they are.", |s| {
+        let unseen: fn(&View<'_>, Unwrapped) -> Result<Unwrapped, HostError> =
+            |_, call| Ok(Unwrapped { dispatched: false, ..call });
+        bends(s, Bent { unwrap: Some(unseen), ..Bent::default() });
+    }),
+    of_host("zidane", "dispatches-anything", "Calls some tool where the one meant does not exist.", |s| {
+        let some: fn(&View<'_>, Unwrapped) -> Result<Unwrapped, HostError> = |view, call| {
+            let known = view.tools.iter().any(|tool| tool.name == call.name);
+            let other = view.tools.iter().find(|tool| tool.raw() == Some("echo")).filter(|_| !known);
+            Ok(match other {
+                Some(tool) => Unwrapped {
+                    name: tool.name.clone(),
+                    arguments: Map::from_iter([("text".to_owned(), json!("some"))]),
+                    dispatched: true,
+                },
+                None => call,
+            })
+        };
+        bends(s, Bent { unwrap: Some(some), ..Bent::default() });
+    }),
+    of_host("zidane", "dispatches-dispatcher", "Lets the tool that dispatches call itself.", |s| {
+        bends(s, Bent { unwrap: Some(to_the_bottom), ..Bent::default() });
+    }),
+    // ---- instructions ----
+    of_host("zidane", "instructions-verbatim", "Shows instructions as they are, headings and all.", |s| {
+        bends(s, Bent { instructions: Some(|settings, said| verbatim(settings, said, false)), ..Bent::default() });
+    }),
+    of_host("zidane", "instructions-of-all", "Lists servers that say nothing.", |s| {
+        bends(s, Bent { instructions: Some(|settings, said| verbatim(settings, said, true)), ..Bent::default() });
+    }),
+    of_host("zidane", "instructions-always", "Shows instructions though that is switched off.", |s| {
+        let always: fn(&InstructionsSettings, &[(String, String)]) -> Option<String> = |settings, said| {
+            let on = InstructionsSettings { in_prompt: true, ..settings.clone() };
+            Progressive.instructions(&on, said)
+        };
+        bends(s, Bent { instructions: Some(always), ..Bent::default() });
     }),
 ];

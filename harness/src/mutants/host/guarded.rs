@@ -22,6 +22,7 @@ pub(super) const SETTINGS: &[Mutant] = &settings![
     };
     "zut": "redacts-nothing", "Shows everything as it is.", "redaction.removes" = [];
     "mouaif": "root-is-cwd", "Takes the working directory for the root.", "roots.answer" = "cwd";
+    "zut": "root-is-project", "Takes the project for the root.", "roots.answer" = "project";
     "mouaif": "root-through-link", "Does not resolve links in the root.", "roots.canonical" = false;
     "mouaif": "sends-paths-as-they-are", "Does not touch paths in arguments.", "roots.path_args" = [];
     "mouaif": "one-spelling-only", "Takes a link to the project for another folder.",
