@@ -172,7 +172,13 @@ impl ProcessRecords for RecordFolder {
         let mut reaped = Vec::new();
         let Ok(files) = fs::read_dir(&self.folder) else { return reaped };
         for path in files.filter_map(|file| Some(file.ok()?.path())) {
-            if path.extension().is_none_or(|ending| ending != ENDING) {
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ending != ENDING {
+                // One that a killed host has not finished.
+                let writer = crate::files::writer(ending);
+                if writer.is_some_and(|writer| processes::identity(writer).is_none()) {
+                    drop(fs::remove_file(&path));
+                }
                 continue;
             }
             match read(&path) {
