@@ -1,7 +1,7 @@
 //! What can be asked of a session, and done to it, besides calls.
 
 use crate::disclosure::DisclosureOptions;
-use crate::policy::Visible;
+use crate::policy::{NameSet, Visible};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 pub enum Inspect {
     /// What the model gets now: a [`crate::prompt::Prompt`].
     Prompt,
-    /// What holds for a tool: the members of its rule, `layer`, `decision` (`allow`, `ask`, `off`), and `withheld`, why
-    /// the model does not have it.
+    /// What holds for a tool: `policy`, the members of its rule; `layer`; `decision` (`allow`, `ask`, `off`); and
+    /// `withheld`, why the model does not have it.
     Policy {
         /// Its composed name.
         tool: String,
@@ -72,7 +72,8 @@ pub enum Control {
     Compact,
     /// The user allows what is asked.
     Approve {
-        /// The composed name of the tool; the oldest question if none is named.
+        /// The composed name of the tool; the oldest question if none is named. If nobody asks, the answer is for the next
+        /// question.
         #[serde(default)]
         tool: Option<String>,
         /// And will not be asked again.
@@ -97,6 +98,11 @@ pub enum Control {
     Rules {
         /// The changes.
         rules: Value,
+    },
+    /// Refuses calls of these tools from now on, and of no others.
+    Gate {
+        /// Composed names or globs.
+        names: NameSet,
     },
     /// Changes which tools the session has.
     Visible {

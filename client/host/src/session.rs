@@ -11,7 +11,7 @@ use crate::error::HostError;
 use crate::events::SessionId;
 use crate::host::Inner as HostInner;
 use crate::model::ModelTool;
-use crate::policy::Visible;
+use crate::policy::{NameSet, Visible};
 use crate::pool::{HOST, Share};
 use crate::server::target::{Place, kind_of};
 use crate::server::{Wish, life_millis};
@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 use registry::Registry;
 use serde_json::{Value, json};
 use sparring_client::{Connection, Entry};
-use sparring_profiles::{Connect, EventName, OnFailure, Reload, Settings, Visible as When};
+use sparring_profiles::{Connect, EventName, FoundLasts, OnFailure, Reload, Settings, Visible as When};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,6 +55,8 @@ struct Inner {
     visible: Mutex<Visible>,
     disclosure: Mutex<DisclosureOptions>,
     conversation: Mutex<Conversation>,
+    /// The tools that a gate refuses.
+    refused: Mutex<NameSet>,
     /// What it holds, by the server's name.
     shares: Mutex<BTreeMap<String, Arc<Share>>>,
     /// What the model sees of each server.
@@ -72,6 +74,16 @@ pub struct Session {
     inner: Arc<Inner>,
 }
 
+/// What a session chose, with what the entries of servers say where it did not choose.
+fn with_entries(mut options: DisclosureOptions, entries: &[ServerEntry]) -> DisclosureOptions {
+    for entry in entries {
+        if let Some(own) = entry.disclosure {
+            options.servers.entry(entry.name.clone()).or_insert(own);
+        }
+    }
+    options
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -80,12 +92,7 @@ impl Session {
     pub(crate) fn new(host: &Arc<HostInner>, id: SessionId, options: SessionOptions) -> Self {
         let base = host.place();
         let entries = host.entries();
-        let mut disclosure = options.disclosure;
-        for entry in entries.iter() {
-            if let Some(own) = entry.disclosure {
-                disclosure.servers.entry(entry.name.clone()).or_insert(own);
-            }
-        }
+        let disclosure = with_entries(options.disclosure, &entries);
         Self {
             inner: Arc::new(Inner {
                 host: Arc::clone(host),
@@ -100,6 +107,7 @@ impl Session {
                 visible: Mutex::new(options.visible),
                 disclosure: Mutex::new(disclosure),
                 conversation: Mutex::new(options.conversation),
+                refused: Mutex::default(),
                 shares: Mutex::default(),
                 view: Mutex::default(),
                 registry: Mutex::default(),
@@ -140,7 +148,7 @@ impl Session {
 
     /// Changes what the model sees of its tools.
     pub fn set_disclosure(&self, options: DisclosureOptions) {
-        *lock(&self.inner.disclosure) = options;
+        *lock(&self.inner.disclosure) = with_entries(options, &self.configured());
     }
 
     fn configured(&self) -> Arc<Vec<ServerEntry>> {
@@ -265,6 +273,9 @@ impl Session {
             self.reload().await;
         }
         self.move_on();
+        if settings.disclosure.found_lasts == FoundLasts::Run {
+            *lock(&self.inner.conversation) = Conversation::default();
+        }
         if settings.startup.connect != Connect::FirstCall {
             self.bootstrap().await?;
         }
@@ -327,8 +338,8 @@ impl Session {
         let registry = self.registry()?;
         let stage = self.stage(&registry);
         let disclosing = stage.disclosing(self.context(), &settings);
-        let own = disclosing.own();
-        let shown: Vec<Value> = disclosing.definitions();
+        let own = self.own(&stage, &disclosing);
+        let shown: Vec<Value> = self.shown(&stage, &disclosing);
         let name = |definition: &Value| definition.get("name").and_then(Value::as_str).map(str::to_owned);
         let all = || stage.tools.iter().chain(&own);
         let tools = shown.iter().filter_map(name).filter_map(|name| all().find(|tool| tool.name == name));
@@ -362,6 +373,9 @@ impl Session {
         if settings.config.reload != Reload::Start && self.inner.host.reload() {
             *lock(&self.inner.entries) = self.inner.host.entries();
         }
+        // Another conversation, which has found nothing and answered nothing.
+        *lock(&self.inner.conversation) = Conversation::default();
+        self.context().parts.approvals.forget();
         self.rebuild();
         *self.inner.bootstrapped.lock().await = false;
         match settings.startup.connect {

@@ -37,6 +37,7 @@ impl Post {
     pub(super) async fn send(&self) -> Result<HttpResponse, Error> {
         if self.waits {
             self.session.pass_gate().await;
+            self.session.pass_stream(self.shared.settings.stream_wait).await;
         }
         let exchange = Exchange {
             purpose: Purpose::McpPost,

@@ -88,7 +88,8 @@ pub(crate) fn way(
     match &mut target {
         Target::Stdio(stdio) => {
             if let Some(cwd) = stdio.cwd.take() {
-                stdio.cwd = Some(paths.child_cwd(&cwd)?);
+                // Where the entry names no folder, nobody has left the project on purpose.
+                stdio.cwd = Some(if expanded.cwd.is_some() { paths.child_cwd(&cwd)? } else { cwd });
             }
         }
         Target::Http(http) | Target::Sse(http) => {

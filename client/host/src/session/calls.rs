@@ -4,7 +4,7 @@ use super::Session;
 use super::registry::Registry;
 use crate::error::HostError;
 use crate::model::{ModelResult, ModelTool, Route};
-use crate::policy::{Answer, Change, Decision, GatedCall, Question, Scope, Standing};
+use crate::policy::{Answer, Change, Decision, GatedCall, Question, Scope, Standing, Withheld};
 use crate::pool::Share;
 use crate::server::Wish;
 use crate::wrappers::{self, concerned};
@@ -44,7 +44,14 @@ impl Session {
         let stage = self.stage(&registry);
         let disclosing = stage.disclosing(self.context(), &settings);
         let meant = disclosing.unwrap(name, arguments)?;
-        let (name, arguments) = (meant.name, meant.arguments);
+        let (name, arguments, dispatched) = (meant.name, meant.arguments, meant.dispatched);
+        let is_called = |own: &ModelTool| own.name == name;
+        let own = disclosing.own();
+        if let Some(own) = own.iter().find(|own| is_called(own))
+            && !self.own(&stage, &disclosing).iter().any(is_called)
+        {
+            return Err(Withheld::NotAllowed.refusal(&own.name));
+        }
         match disclosing.route(&name) {
             Some(Route::Search) => {
                 return Ok(match disclosing.search(&arguments) {
@@ -68,6 +75,15 @@ impl Session {
             return Err(withheld.refusal(&tool.name));
         }
         disclosing.admit(&tool.name)?;
+        if dispatched {
+            // The model got this schema from a search, so nobody has compared the arguments with it.
+            sparring_client::schema::check(&tool.input_schema, &Value::Object(arguments.clone())).map_err(
+                |error| HostError::Denied {
+                    tool: tool.name.clone(),
+                    why: format!("its arguments do not fit: {error}"),
+                },
+            )?;
+        }
         let (arguments, seconds) = self.admit(&tool, arguments).await?;
         self.carry_out(&registry, &tool, arguments, seconds, options).await
     }
@@ -116,7 +132,22 @@ impl Session {
                 return HostError::NeedsLogin { server };
             }
         }
-        HostError::NoTool(name.to_owned())
+        match self.entries().iter().any(|entry| self.could_be_of(name, &entry.name)) {
+            true => HostError::NoTool(name.to_owned()),
+            false => self.unknown_server(name).unwrap_or_else(|| HostError::NoTool(name.to_owned())),
+        }
+    }
+
+    /// That there is no such server, if the name reads like one of a tool of another server.
+    fn unknown_server(&self, name: &str) -> Option<HostError> {
+        let settings = self.settings();
+        let (before, rest) = settings.naming.template.split_once("{server}")?;
+        let (between, after) = rest.split_once("{tool}")?;
+        let inner = name.strip_prefix(before)?.strip_suffix(after)?;
+        let (server, _) = inner
+            .split_once(between)
+            .filter(|(server, tool)| !between.is_empty() && !server.is_empty() && !tool.is_empty())?;
+        Some(HostError::NoServer(server.to_owned()))
     }
 
     /// Asks rules, gates, and the user. The arguments as they are sent, and the budget that the policy gives.
@@ -135,7 +166,13 @@ impl Session {
             return Err(HostError::Disabled(tool.name.clone(), "its mode is `off`".to_owned()));
         }
         let denied = |why: String| HostError::Denied { tool: tool.name.clone(), why };
-        let call = GatedCall { tool: &tool.name, server: tool.server.as_deref(), arguments: &arguments };
+        let refused = super::lock(&self.inner.refused).clone();
+        let call = GatedCall {
+            tool: &tool.name,
+            server: tool.server.as_deref(),
+            arguments: &arguments,
+            refused: &refused,
+        };
         parts.gate.check(call).await.map_err(denied)?;
         let arguments = (parts.paths)(&settings, &self.inner.place).arguments(arguments)?;
         if decision == Decision::Ask {

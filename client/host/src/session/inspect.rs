@@ -43,12 +43,13 @@ impl Session {
         let mut said = Vec::new();
         for entry in self.entries() {
             let negotiated = self.connection(&entry.name).and_then(|connection| connection.negotiated());
-            if let Some(text) = negotiated.and_then(|negotiated| negotiated.instructions.clone()) {
-                said.push((entry.name, text));
-            }
+            let text = negotiated.and_then(|negotiated| negotiated.instructions.clone());
+            said.push((entry.name, text.unwrap_or_default()));
         }
         let disclosing = stage.disclosing(self.context(), &settings);
-        Ok(json!(Prompt::new(&settings.instructions, &said, &disclosing)))
+        let mut prompt = Prompt::new(&settings.instructions, &said, &disclosing);
+        prompt.tools = self.shown(&stage, &disclosing);
+        Ok(json!(prompt))
     }
 
     /// What holds for a tool.
@@ -61,10 +62,12 @@ impl Session {
         let rule = &self.context().parts.policy;
         let ruling = rule.ruling(&standing, tool);
         let decision = rule.decision(&standing, tool, &ruling, &serde_json::Map::new());
-        let mut all = json!(ruling);
-        all["decision"] = json!(decision);
-        all["withheld"] = json!(self.withheld(tool));
-        Ok(all)
+        Ok(json!({
+            "policy": ruling.rule,
+            "layer": ruling.layer,
+            "decision": decision,
+            "withheld": self.withheld(tool),
+        }))
     }
 
     /// All configured servers, as this session sees them.
@@ -142,11 +145,11 @@ impl Session {
             Control::Compact => self.compact(),
             Control::Approve { tool, always } => {
                 let answer = if always { Answer::Always } else { Answer::Approve };
-                return Ok(json!(approvals.answer(tool.as_deref(), answer)?));
+                approvals.answer_now_or_next(tool.as_deref(), answer);
             }
             Control::Deny { tool, reason } => {
                 let why = reason.unwrap_or_else(|| "the user said no".to_owned());
-                return Ok(json!(approvals.answer(tool.as_deref(), Answer::Deny(why))?));
+                approvals.answer_now_or_next(tool.as_deref(), Answer::Deny(why));
             }
             Control::AutoApprove { on } => approvals.set_auto(on),
             Control::Rules { rules } => {
@@ -156,7 +159,8 @@ impl Session {
                 }
             }
             Control::Visible { visible } => self.set_visible(visible),
-            Control::Disclosure { options } => *lock(&self.inner.disclosure) = options,
+            Control::Gate { names } => *lock(&self.inner.refused) = names,
+            Control::Disclosure { options } => self.set_disclosure(options),
             Control::Set { setting, value } => self.inner.host.set(&setting, value)?,
         }
         Ok(Value::Null)

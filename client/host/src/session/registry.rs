@@ -104,8 +104,33 @@ impl Session {
         let settings = self.settings();
         let rules = self.context().rules();
         let standing = Standing { settings: &settings.policy, rules: &rules };
-        let withheld = visible.withheld(tool, false);
-        withheld.or_else(|| self.context().parts.policy.withheld(&standing, tool))
+        let policy = &self.context().parts.policy;
+        policy.filtered(visible, tool, false).or_else(|| policy.withheld(&standing, tool))
+    }
+
+    /// The tools of the host's own that the session has: one that is restricted has not all of them.
+    pub(super) fn own(&self, stage: &Stage, disclosing: &Disclosing<'_>) -> Vec<ModelTool> {
+        let exempt = |tool: &ModelTool| match tool.route {
+            // It calls only what the session has.
+            Route::Dispatch => true,
+            Route::Search => self.settings().disclosure.search_exempt,
+            _ => false,
+        };
+        let own = disclosing.own().into_iter();
+        let policy = &self.context().parts.policy;
+        own.filter(|tool| policy.filtered(&stage.visible, tool, exempt(tool)).is_none()).collect()
+    }
+
+    /// The definitions that the model gets now.
+    pub(super) fn shown(&self, stage: &Stage, disclosing: &Disclosing<'_>) -> Vec<Value> {
+        let has = self.own(stage, disclosing);
+        let is_missing = |name: &Value| {
+            let own = disclosing.own();
+            own.iter().any(|tool| *name == tool.name) && !has.iter().any(|tool| *name == tool.name)
+        };
+        let mut shown = disclosing.definitions();
+        shown.retain(|tool| !tool.get("name").is_some_and(is_missing));
+        shown
     }
 
     /// Makes the model see what is there.

@@ -1,6 +1,7 @@
 //! The host, as a whole.
 
 mod calls;
+mod guarded;
 #[cfg(target_os = "linux")]
 mod killed;
 #[cfg(target_os = "linux")]
