@@ -318,6 +318,8 @@ pub struct Session {
     tried: Vec<Revision>,
     /// The revision offered in `initialize`.
     offered: Option<Revision>,
+    /// Whether the session ended with the probe unanswered.
+    silent_probe: bool,
     /// A probe that got no answer in time; it may come yet.
     late_probe: Option<i64>,
     /// The stateless revision spoken, and what each of its requests says of the client.
@@ -378,6 +380,7 @@ impl Session {
             begun: Duration::ZERO,
             tried: Vec::new(),
             offered: None,
+            silent_probe: false,
             late_probe: None,
             stateless: None,
             log_level: None,
@@ -497,6 +500,26 @@ impl Session {
             self.waiting.push_back(ticket);
             self.start(now);
         }
+        Ok(ticket)
+    }
+
+    /// Follows a task of the tasks extension, or of 2025-11-25, that an earlier call became, perhaps in another session;
+    /// its outcome is that of the call.
+    ///
+    /// # Errors
+    /// As [`Session::request`].
+    pub fn follow_task(&mut self, now: Duration, id: &str, options: RequestOptions) -> Result<Ticket, Error> {
+        let params = json!({"taskId": id});
+        match (&self.phase, &self.negotiated) {
+            (Phase::Closed(error), _) => return Err(error.clone()),
+            (Phase::Ready, Some(negotiated)) => {
+                gate::allowed("tasks/get", Some(&params), negotiated).map_err(Error::Refused)?;
+            }
+            _ => return Err(Error::Refused("a task before the handshake is done".into())),
+        }
+        let ticket = self.enter(now, Purpose::Caller, "tools/call", None, options);
+        self.begin_job(now, ticket, &params);
+        self.look(now, ticket);
         Ok(ticket)
     }
 
@@ -661,6 +684,8 @@ impl Session {
         if self.is_closed() {
             return;
         }
+        self.silent_probe =
+            matches!(self.phase, Phase::Probing(ticket) if self.requests.contains_key(&ticket));
         self.phase = Phase::Closed(error.clone());
         self.waiting.clear();
         let mut open: Vec<Ticket> = self.requests.keys().copied().collect();

@@ -43,6 +43,13 @@ pub(crate) enum Command {
         level: Option<String>,
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// A task that an earlier call became.
+    Follow {
+        key: u64,
+        task: String,
+        options: RequestOptions,
+        reply: oneshot::Sender<Result<Answer, Error>>,
+    },
     /// A subscription; it is ended by [`Command::Cancel`].
     Listen {
         key: u64,
@@ -93,6 +100,8 @@ pub(crate) struct Engine {
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     pub(crate) incoming: mpsc::Receiver<FromLink>,
     pub(crate) holds: mpsc::UnboundedReceiver<(Id, bool)>,
+    /// The loss of the session is the end of the connection.
+    pub(crate) ends_with_session: bool,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) changed: Arc<Changed>,
     pub(crate) results: Arc<Results>,
@@ -141,6 +150,8 @@ pub(crate) struct Status {
     pub(crate) negotiated: Option<Arc<Negotiated>>,
     /// Why the connection is gone.
     pub(crate) closed: Option<Error>,
+    /// The server has gone without a word, and might have wanted a handshake.
+    pub(crate) unasked: bool,
     /// The transport has been shut down, and the server with it.
     pub(crate) finished: bool,
 }
@@ -152,6 +163,7 @@ impl Engine {
             server: self.server,
             session: self.session,
             link,
+            ends_with_session: self.ends_with_session,
             filter: self.filter,
             callbacks: self.callbacks,
             events: self.events,
@@ -175,6 +187,7 @@ struct State {
     server: Arc<str>,
     session: Session,
     link: Link,
+    ends_with_session: bool,
     filter: Option<Arc<dyn MessageFilter>>,
     callbacks: Arc<dyn Callbacks>,
     events: broadcast::Sender<Event>,
@@ -274,6 +287,16 @@ impl State {
                 // The caller may have gone.
                 drop(reply.send(self.session.set_log_level(level.as_deref())));
             }
+            Command::Follow { key, task, options, reply } => {
+                match self.session.follow_task(now, &task, options) {
+                    Ok(ticket) => {
+                        self.tickets.insert(key, ticket);
+                        self.callers.insert(ticket, Caller { key, reply, progress: None });
+                    }
+                    // The caller may have gone; then nobody wants to know.
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
             Command::Listen { key, filter, reply } => match self.session.listen(now, filter) {
                 Ok(ticket) => {
                     self.tickets.insert(key, ticket);
@@ -293,7 +316,14 @@ impl State {
             FromLink::TooLong { start, limit } => self.session.too_long(now, &start, limit),
             FromLink::Failed { id, error } => self.session.fail(now, &id, error),
             FromLink::SessionLost { generation, id } => {
-                if self.link.reset(generation) {
+                if self.ends_with_session && self.link.reset(generation) {
+                    let message = "the server does not know the session any more".to_owned();
+                    let error = Error::Http { status: 404, message };
+                    if let Some(id) = id {
+                        self.session.fail(now, &id, error.clone());
+                    }
+                    self.session.close(error);
+                } else if self.link.reset(generation) {
                     self.session.session_lost(now, id.as_ref());
                 } else if let Some(id) = id {
                     // Another request has met the loss before.
@@ -368,7 +398,11 @@ impl State {
         }
         if let Some(error) = self.session.closed_by() {
             let error = error.clone();
-            self.status.send_modify(|status| status.closed = Some(error.clone()));
+            let unasked = self.session.might_have_shaken_hands();
+            self.status.send_modify(|status| {
+                status.closed = Some(error.clone());
+                status.unasked = unasked;
+            });
             if let Some(started) = self.started.take() {
                 drop(started.send(Err(error.clone())));
             }

@@ -27,6 +27,8 @@
 //! ```
 
 mod cached;
+mod client;
+mod completion;
 mod connection;
 pub mod core;
 mod engine;
@@ -46,10 +48,9 @@ mod settings;
 pub mod stdio;
 mod subscription;
 
-pub use connection::{
-    Call, CallOptions, CallResult, CancelSwitch, Canceller, Client, ClientBuilder, CompletionRef, Connection,
-    Entry, Events, Target,
-};
+pub use client::{Client, ClientBuilder, Target};
+pub use completion::CompletionRef;
+pub use connection::{Call, CallOptions, CancelSwitch, Canceller, Connection, Entry, Events};
 pub use core::{
     ElicitAnswer, Elicitation, Event, Filter, ListKind, Negotiated, Progress, RequestOptions, RpcError,
     Sampling,
@@ -61,6 +62,7 @@ pub use http::{HttpClient, HttpTarget};
 pub use naming::Naming;
 pub use oauth::{Browser, CredentialStore, NeedsLogin};
 pub use raw::Raw;
+pub use result::CallResult;
 pub use seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
     SystemEntropy,

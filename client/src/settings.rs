@@ -48,6 +48,10 @@ pub struct Settings {
     /// How often one request is sent anew, under another id, when the stream of its answer breaks (stateless
     /// revision, HTTP).
     pub reissues: u32,
+    /// The least time between two requests for completions of the same argument.
+    pub completion_gap: Duration,
+    /// How long the answer to such a request is taken for still right.
+    pub completion_ttl: Duration,
     /// How long-running calls of tools are handled.
     pub tasks: TaskSettings,
     /// The stdio transport.
@@ -81,6 +85,8 @@ impl Default for Settings {
             honour_ttl: true,
             max_rounds: 16,
             reissues: 1,
+            completion_gap: Duration::from_millis(50),
+            completion_ttl: Duration::from_secs(5),
             tasks: TaskSettings::default(),
             stdio: StdioSettings::default(),
             http: HttpSettings::default(),
@@ -385,6 +391,8 @@ pub struct StdioSettings {
     pub max_line: usize,
     /// How much of the end of stderr is kept for error messages, in bytes.
     pub stderr_tail: usize,
+    /// Whether a server leads a process group of its own, all of which is ended with it.
+    pub own_group: bool,
 }
 
 impl Default for StdioSettings {
@@ -395,6 +403,7 @@ impl Default for StdioSettings {
             terminate_wait: Duration::from_secs(2),
             max_line: 64 << 20,
             stderr_tail: 4096,
+            own_group: true,
         }
     }
 }
@@ -454,6 +463,9 @@ impl EnvPolicy {
 pub struct HttpSettings {
     /// Whether the standalone GET stream is opened after the handshake.
     pub open_stream: bool,
+    /// How long requests wait for the answer to that GET at most, so that what the server asks because of them does not
+    /// get lost.
+    pub stream_wait: Duration,
     /// Whether a session is ended with DELETE at close.
     pub delete_session: bool,
     /// How long DELETE may take.
@@ -466,6 +478,9 @@ pub struct HttpSettings {
     pub stream_attempts: u32,
     /// Whether a lost session (404) is opened anew, and the request that met it sent once more.
     pub reopen_session: bool,
+    /// Whether, where it is not opened anew, its loss is the end of the connection. Without that, requests go on in the
+    /// lost session.
+    pub end_with_session: bool,
     /// Whether a server that refuses `initialize` with 400, 404 or 405 is asked for an event stream of HTTP+SSE
     /// (2024-11-05), and spoken to in that way if it opens one. [`crate::Target::Http`] alone.
     pub legacy_fallback: bool,
@@ -479,6 +494,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             open_stream: true,
+            stream_wait: Duration::from_millis(200),
             delete_session: true,
             delete_wait: Duration::from_secs(2),
             max_message: 64 << 20,
@@ -487,6 +503,7 @@ impl Default for HttpSettings {
                 .to_vec(),
             stream_attempts: 5,
             reopen_session: true,
+            end_with_session: false,
             legacy_fallback: true,
             endpoint_wait: Duration::from_secs(5),
             max_redirects: 3,

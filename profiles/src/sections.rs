@@ -177,6 +177,18 @@ sections! {
         shape: Vec<Shape> = vec![Shape::Map, Shape::List],
         /// The places read, strongest first; with `{home}`, `{cwd}`, `{project}`, `{env:NAME}`.
         files: Vec<String> = strings(["{cwd}/.mcp.json", "{home}/.config/sparring-client/mcp.json"]),
+        /// The key of a configuration file that names a folder with further files, each of one server.
+        folder_key: String,
+        /// Those of `files` that count only as long as the others of their kind, project or user, are not there.
+        legacy: Vec<String> = Vec::new(),
+        /// Files of other programs, whose servers are taken over if the user wants that. Own ones win.
+        imports: Vec<String> = Vec::new(),
+        /// Files of other programs that are read in any case; their stdio servers only if the user wants that.
+        imports_http: Vec<String> = Vec::new(),
+        /// The key of an entry that holds a list of tools, which belongs into the cache.
+        inline_cache: String,
+        /// The order in which servers are listed.
+        listing: Listing = Listing::Configured,
         /// The same name in two places.
         merge: Merge = Merge::ReplaceEntry,
         /// What a project is.
@@ -626,6 +638,7 @@ fn default_keys() -> BTreeMap<Neutral, Names> {
         (LazyConnect, one("lazyConnect")),
         (Shared, one("shared")),
         (Auth, one("auth")),
+        (Policy, one("policy")),
     ])
 }
 

@@ -15,7 +15,6 @@
 pub mod catalogue;
 pub mod code;
 pub mod diagnostic;
-mod json_at;
 pub mod lint;
 pub mod load;
 pub mod op;

@@ -3,8 +3,8 @@
 //! A host is what its [`Settings`](sparring_profiles::Settings) say; a profile gives them
 //! ([`Profile::settings`](sparring_profiles::Profile::settings)). The protocol is `sparring-client`'s.
 //!
-//! - [`config`]: where configured servers come from.
 //! - [`Host`] is a program's lifetime; [`Session`] a chat or an agent, with the tools that one model sees.
+//! - [`config`]: where configured servers come from.
 //! - [`entry`]: a configured server, in no host's dialect.
 //! - [`env`](mod@env): variables, environment, working directory and headers of a server; how it is reached.
 //! - [`filter`]: which of a server's tools there are.

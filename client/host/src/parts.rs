@@ -9,18 +9,20 @@ use crate::filter::ToolPredicate;
 use crate::naming::{Naming, ProfileNames};
 use crate::paths::{PathRules, ProjectPaths};
 use crate::policy::{Approvals, Approver, Gate, Layered, NameGate, PolicyRules};
-use crate::pool::records::{NoRecords, ProcessRecords};
+use crate::pool::records::{NoRecords, ProcessRecords, RecordFolder};
 use crate::redact::{Redact, Redactor};
 use crate::results::{ProfileResults, ResultMapper};
 use crate::server::target::Place;
 use crate::shape::{ProfileShape, ToolShaper};
 use crate::store::cache::{MemoryCache, NoCache, ToolCache};
+use crate::store::credentials::{FileCredentials, default_path};
+use crate::store::disk::DiskCache;
 use crate::surroundings::Surroundings;
 use crate::wrappers::{ProfileWrappers, Wrappers};
 use sparring_client::oauth::MemoryStore;
 use sparring_client::stdio::SystemLauncher;
 use sparring_client::{Browser, CredentialStore, Launcher, MessageFilter};
-use sparring_profiles::{CacheKind, RestartSettings, Settings};
+use sparring_profiles::{CacheKind, RestartSettings, Settings, StoreKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,11 +88,11 @@ impl HostParts {
     /// What the settings say.
     #[must_use]
     pub fn new(settings: &Settings, surroundings: &Surroundings, clock: Clock) -> Self {
-        let _ = surroundings;
         let approvals = Arc::new(Approvals::waiting());
         let cache: Arc<dyn ToolCache> = match settings.discovery.cache {
             CacheKind::None => Arc::new(NoCache),
-            CacheKind::Memory | CacheKind::Disk => Arc::new(MemoryCache::default()),
+            CacheKind::Memory => Arc::new(MemoryCache::default()),
+            CacheKind::Disk => Arc::new(DiskCache::new(surroundings.state.join("tools.redb"))),
         };
         Self {
             config: Arc::new(FixedConfig::default()),
@@ -113,13 +115,30 @@ impl HostParts {
             }),
             redact: Arc::new(Redactor::new(&settings.redaction)),
             events: Arc::new(Sinks(Vec::new())),
-            credentials: Arc::new(MemoryStore::default()),
+            credentials: credentials(settings, surroundings),
             browser: None,
             cache,
-            records: Arc::new(NoRecords),
+            records: match settings.shutdown.reaps_orphans {
+                true => Arc::new(RecordFolder::new(surroundings.state.join("processes"))),
+                false => Arc::new(NoRecords),
+            },
             backoff: Arc::new(ListedWaits),
             clock,
         }
+    }
+}
+
+/// The store of credentials that settings name.
+fn credentials(settings: &Settings, surroundings: &Surroundings) -> Arc<dyn CredentialStore> {
+    let file = || {
+        let mode = u32::from_str_radix(&settings.auth.store_mode, 8).unwrap_or(0o600);
+        Arc::new(FileCredentials::new(default_path(&surroundings.state), mode))
+    };
+    match settings.auth.store {
+        StoreKind::Memory => Arc::new(MemoryStore::default()),
+        StoreKind::File => file(),
+        // Without the feature, a file is the next best.
+        StoreKind::Keychain => file(),
     }
 }
 

@@ -44,6 +44,12 @@ impl Session {
         self
     }
 
+    /// Whether the session has ended before the server said anything, while the client could have shaken hands with it
+    /// instead. Some servers end when their first message is not what they expect.
+    pub fn might_have_shaken_hands(&self) -> bool {
+        self.silent_probe && self.handshake_offer().is_some()
+    }
+
     /// Finds out what the server speaks, and shakes hands if that is what it wants.
     pub fn start(&mut self, now: Duration) {
         if !matches!(self.phase, Phase::Idle) {
@@ -181,11 +187,14 @@ impl Session {
         }
     }
 
-    /// The newest revision of both the list and this client that was not tried yet.
+    /// The newest revision of both the list and this client that was not tried yet. If there is none, one that was tried
+    /// once: a server that refuses a revision and lists it asks for a second try.
     fn choose(&self, supported: Option<&Value>, error: Error) -> Next {
         let listed = supported.and_then(Value::as_array).into_iter().flatten();
         let known = listed.filter_map(|v| v.as_str()?.parse::<Revision>().ok());
-        let common = known.filter(|r| self.is_accepted(*r) && !self.tried.contains(r)).max();
+        let tries = |revision: &Revision| self.tried.iter().filter(|tried| *tried == revision).count();
+        let common = known.filter(|r| self.is_accepted(*r) && tries(r) < 2);
+        let common = common.max_by_key(|revision| (std::cmp::Reverse(tries(revision)), *revision));
         match common {
             Some(revision) if revision.is_stateless() => Next::Probe(revision),
             Some(revision) => Next::Initialize(revision),

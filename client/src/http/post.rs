@@ -37,6 +37,7 @@ impl Post {
     pub(super) async fn send(&self) -> Result<HttpResponse, Error> {
         if self.waits {
             self.session.pass_gate().await;
+            self.session.pass_stream(self.shared.settings.stream_wait).await;
         }
         let exchange = Exchange {
             purpose: Purpose::McpPost,
@@ -50,7 +51,9 @@ impl Post {
     }
 
     fn lost_session(&self, response: &HttpResponse) -> bool {
-        response.status == 404 && self.session.id.get().is_some() && self.shared.settings.reopen_session
+        let settings = &self.shared.settings;
+        let matters = settings.reopen_session || settings.end_with_session;
+        response.status == 404 && self.session.id.get().is_some() && matters
     }
 
     /// A notification or a response: whatever comes back means nothing but its status.

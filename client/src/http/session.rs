@@ -7,11 +7,14 @@ use crate::error::Error;
 use crate::link::{FromLink, Headers};
 use crate::settings::HttpSettings;
 use bytes::Bytes;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sparring_wire::{Id, Revision};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use url::Url;
 
 /// What a server is taken for.
@@ -35,6 +38,8 @@ pub(super) struct SessionState {
     pub(super) endpoint: OnceLock<String>,
     /// Whether `notifications/initialized` has been accepted, so that requests may follow it.
     pub(super) gate: watch::Sender<bool>,
+    /// Whether the standalone stream is open, or will not be: until then what the server asks on it would be lost.
+    pub(super) stream: watch::Sender<bool>,
 }
 
 impl SessionState {
@@ -45,12 +50,22 @@ impl SessionState {
             revision: OnceLock::new(),
             endpoint: OnceLock::new(),
             gate: watch::Sender::new(true),
+            stream: watch::Sender::new(true),
         })
     }
 
     pub(super) async fn pass_gate(&self) {
         // The sender lives as long as this; an error is impossible.
         drop(self.gate.subscribe().wait_for(|open| *open).await);
+    }
+
+    /// Waits until a server that was asked for the standalone stream has answered, but no longer than this: some say
+    /// nothing before they have something to say.
+    pub(super) async fn pass_stream(&self, wait: Duration) {
+        if *self.stream.borrow() {
+            return;
+        }
+        drop(timeout(wait, self.stream.subscribe().wait_for(|open| *open)).await);
     }
 
     /// Whether the server speaks HTTP+SSE.
@@ -189,7 +204,7 @@ impl Shared {
                         status,
                         challenges: &challenges,
                         token: pass.as_ref().map(|pass| pass.token.as_str()),
-                        operation: what.method,
+                        operation: &operation(&what),
                         tries,
                         revision: session.revision.get().copied().unwrap_or(self.offer),
                         settled: session.revision.get().is_some(),
@@ -209,6 +224,16 @@ impl Shared {
         // The engine is gone only when the connection is.
         drop(self.incoming.send(item).await);
     }
+}
+
+/// What a request is for: its method, and the name of the tool or whatever else it names.
+fn operation(what: &Exchange<'_>) -> String {
+    let message: Option<Value> = what.body.and_then(|body| serde_json::from_slice(body).ok());
+    let name = message.as_ref().and_then(|message| {
+        let params = message.get("params")?;
+        params.get("name").or_else(|| params.get("uri"))?.as_str()
+    });
+    name.map_or_else(|| what.method.to_owned(), |name| format!("{} {name}", what.method))
 }
 
 /// The header field that says which revision is spoken.

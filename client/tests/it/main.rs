@@ -10,6 +10,8 @@ mod oauth_grants;
 mod oauth_login;
 mod oauth_store;
 mod oauth_world;
+mod standalone;
+mod stateless;
 #[cfg(unix)]
 mod stdio;
 mod support;

@@ -322,6 +322,26 @@ async fn stepping_up_asks_for_more_and_is_bounded() {
 }
 
 #[tokio::test]
+async fn step_ups_are_counted_for_each_tool() {
+    let mut world = World::new();
+    world.judge = Arc::new(|method, token| match (method, token) {
+        (_, "") => Verdict::Unauthorized("Bearer"),
+        ("tools/call", _) => Verdict::Forbidden(r#"Bearer error="insufficient_scope", scope="admin""#),
+        _ => Verdict::Good,
+    });
+    let server = world.start().await;
+    let person = Arc::new(Person::default());
+    let connection = connect(&server, &person, with(oauth())).await.unwrap();
+    let mut counts = vec![person.count()];
+    for tool in ["one", "one", "other", "other"] {
+        let error = connection.call(tool, args("x")).await.unwrap_err();
+        assert_eq!((error.kind(), error.code()), (FailureKind::Auth, Some(403)));
+        counts.push(person.count());
+    }
+    assert_eq!(counts, [1, 3, 3, 5, 5]);
+}
+
+#[tokio::test]
 async fn the_first_authorization_of_2025_03_26_knows_the_origin_only() {
     for has_metadata in [true, false] {
         let mut world = World::new();

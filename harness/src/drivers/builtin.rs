@@ -115,6 +115,12 @@ impl Driver for Builtin {
     }
 }
 
+fn http_target(url: &str, open: &op::Open) -> HttpTarget {
+    let mut target = HttpTarget::new(url);
+    target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    target
+}
+
 /// What only a host can do.
 const OF_HOSTS: [&str; 8] =
     ["entries", "surroundings", "settings", "config", "agents", "clock", "process", "idle"];
@@ -331,15 +337,8 @@ impl Reference {
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
-            Target::Http { url } | Target::SseLegacy { url } => {
-                let mut target = HttpTarget::new(url);
-                target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-                // The first revision knows no other HTTP transport.
-                match self.case.revision.has_transport(Transport::Http) {
-                    true => sparring_client::Target::Http(target),
-                    false => sparring_client::Target::Sse(target),
-                }
-            }
+            Target::Http { url } => sparring_client::Target::Http(http_target(url, open)),
+            Target::SseLegacy { url } => sparring_client::Target::Sse(http_target(url, open)),
         }
     }
 

@@ -231,6 +231,8 @@ fn accepts_refusals(setup: &mut ClientSetup) {
                     json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
                     "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
                 }
+                Some("tools/list") => json!({"resultType": "complete", "tools":
+                    [{"name": "echo", "inputSchema": {"type": "object"}}], "ttlMs": 0, "cacheScope": "private"}),
                 _ => json!({"resultType": "complete", "content": []}),
             };
             *p.message = success(p.message, &result);

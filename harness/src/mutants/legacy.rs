@@ -70,14 +70,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
             next.send(request).await
         });
     }),
-    mutant("deaf-on-stream", "Hears nothing on the stream but where messages are posted.", &[], |s| {
+    mutant("deaf-on-stream", "Does not hear the results of calls on the stream.", &[], |s| {
         impatient(s);
         streams(
             s,
             |request| request.purpose == Purpose::McpGet,
             || {
                 |chunk: &[u8]| {
-                    let heard = !chunk.windows(9).any(|part| part == b"\"jsonrpc\"");
+                    let heard = !chunk.windows(9).any(|part| part == b"\"content\"");
                     Ok(if heard { chunk.to_vec() } else { Vec::new() })
                 }
             },

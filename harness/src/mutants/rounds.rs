@@ -1,14 +1,15 @@
 //! Faults in rounds of input, tasks and subscriptions.
 
 use super::decorate::{
-    Fate, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself, messages,
-    outgoing, refuses, requests, success,
+    Fate, MANY, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself,
+    messages, outgoing, refuses, remembers, requests, success,
 };
 use super::modern::{again, is_again, remove, stateless};
 use super::{Mutant, mutant};
 use serde_json::{Value, json};
 use sparring_client::http::{HttpRequest, Purpose};
 use sparring_wire::meta;
+use std::time::Duration;
 
 /// What a result has to have that the caller takes for one, whatever was asked for.
 fn anything() -> Value {
@@ -54,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         impatient(s);
         let said = Memo::<bool>::default();
         stateless(s, move |message| {
-            if said.get() {
+            if said.get() && message["method"] == "tools/call" {
                 remove(&mut message["params"]["_meta"], meta::CLIENT_CAPABILITIES);
             }
             said.set(true);
@@ -68,6 +69,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 }
             }
             Fate::Pass
+        });
+    }),
+    mutant("never-tires-of-questions", "Gives what is asked for however often that is.", |s| {
+        s.settings.max_rounds = u32::MAX;
+        // It stands still in the end, so that what has no end is not too much for the machine.
+        let rounds = Memo::<u32>::default();
+        outgoing(s, move |p| {
+            let again = is_again(p.message);
+            drop_if(again && rounds.with(|rounds| std::mem::replace(rounds, *rounds + 1)) > MANY)
         });
     }),
     // ---- tasks ----
@@ -88,6 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("polls-without-pause", "Asks after a task without waiting.", |s| {
+        s.settings.tasks.poll_every = Duration::ZERO;
         incoming(s, |p| {
             for name in ["pollIntervalMs", "pollInterval"] {
                 remove(&mut p.message["result"], name);
@@ -96,6 +107,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("ignores-questions-of-tasks", "Does not notice that a task wants to know something.", |s| {
+        s.settings.tasks.limit = Duration::from_secs(3);
         answers(s, "tasks/get", |_, answer| {
             if status_of(answer) == "input_required" {
                 answer["result"]["status"] = json!("working");
@@ -117,6 +129,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Does not ask after a task any more once it has told it something.",
         |s| {
             impatient(s);
+            s.settings.tasks.limit = Duration::from_secs(3);
             let told = Memo::<bool>::default();
             outgoing(s, move |p| {
                 if p.is("tasks/update") {
@@ -129,6 +142,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("cancels-tasks-silently", "Does not tell the server that a task is not needed any more.", |s| {
         impatient(s);
         keeps_to_itself(s, "tasks/cancel");
+    }),
+    // ---- caching ----
+    mutant("ignores-ttl", "Asks again for what is still fresh.", |s| s.settings.honour_ttl = false),
+    mutant("caches-for-ever", "Takes everything that it has got for fresh.", |s| {
+        incoming(s, |p| {
+            if p.answers("resources/read") {
+                p.message["result"]["ttlMs"] = json!(3_600_000);
+                p.message["result"]["cacheScope"] = json!("public");
+            }
+            Fate::Pass
+        });
+    }),
+    mutant("caches-by-method-alone", "Takes what it has got of one resource for all of them.", |s| {
+        remembers(s, "resources/read", false);
     }),
     // ---- subscriptions ----
     mutant(

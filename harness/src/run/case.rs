@@ -15,6 +15,7 @@ use sparring_scenarios::op::{Of, Op, Open};
 use sparring_scenarios::pattern::Pattern;
 use sparring_scenarios::placeholder::{self, Known};
 use sparring_scenarios::scenario::{Scenario, Step, StepAction, StepExpectation};
+use sparring_wire::Transport;
 use sparring_wire::transcript::{Event, Failure, FailureKind, Outcome, What};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -32,6 +33,9 @@ pub const WHOLE_STEP: &str = "client";
 /// The name of the driver event that says why the driver was lost; its data has an `error`.
 pub const LOST_EVENT: &str = "driver-lost";
 
+/// The name of the driver event that says that the client was done and had not closed the stream of HTTP+SSE.
+pub const STREAM_LEFT_EVENT: &str = "stream-left-open";
+
 /// Drivers bound their own stopping; one that doesn't (an in-process one of a user's) is left behind after this.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// How long a driver that is still starting when the run is asked to stop may take to get there, so that it can be
@@ -39,6 +43,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 const START_LIMIT: Duration = Duration::from_secs(3);
 /// How long the steps that run may take to notice that the driver is lost.
 const LOSS_LIMIT: Duration = Duration::from_secs(2);
+/// How long it may take until a server has noticed that the client has closed its stream.
+const STREAM_LIMIT: Duration = Duration::from_secs(1);
 /// How long the scripted servers may take to stop.
 const SERVERS_LIMIT: Duration = Duration::from_secs(10);
 
@@ -162,6 +168,12 @@ async fn set_up_and_drive(
             let drive = Drive::new(scenario, desk, subject.clone(), client, recorder.clone());
             let ending = drive.within_deadline(deadline(case, settings), driver.drives_steps(), stop).await;
             drive.abandon(&ending).await;
+            if case.transport == Transport::SseLegacy
+                && matches!(ending, Ending::Finished | Ending::Unexpected { .. })
+                && tokio::time::timeout(STREAM_LIMIT, recorder.streams_ended()).await.is_err()
+            {
+                recorder.driver_event(STREAM_LEFT_EVENT, json!({}));
+            }
             match tokio::time::timeout(STOP_LIMIT, subject.stop()).await {
                 Ok(escaped) => killed = escaped,
                 Err(_) => recorder.record(What::HarnessError {

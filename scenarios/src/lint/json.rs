@@ -1,12 +1,12 @@
 //! JSON to compare with.
 
 use crate::diagnostic::did_you_mean;
-use crate::json_at::Part;
 use crate::pattern::JSON_OPERATORS;
 use crate::placeholder;
 use crate::yaml::Step;
 use serde_json::Value;
 use sparring_mock_servers::script::template::{self, Piece};
+use sparring_wire::json_at::Part;
 
 /// What is wrong with JSON to compare with, and where in it.
 #[derive(Debug)]

@@ -146,6 +146,8 @@ fn client_settings(settings: &Settings, kind: Kind, clock: Clock, startup: f64) 
     client.http.delete_session = settings.shutdown.deletes_session;
     client.http.delete_wait = clock.seconds(settings.timeouts.close_s);
     client.http.reopen_session = settings.restart.http_session_lost == SessionLost::AtOnce;
+    client.http.end_with_session = !client.http.reopen_session;
+    client.stdio.own_group = settings.shutdown.own_group;
     client.http.legacy_fallback = settings.transports.kinds.contains(&ProfileTransport::Sse);
     client
 }

@@ -161,13 +161,28 @@ fn errors_of_the_stateless_revision_never_lead_to_a_handshake() {
         assert_eq!(peer.methods(), ["server/discover"]);
         assert!(matches!(peer.disconnected, Some(Error::Protocol { code: c, .. }) if c == code));
     }
-    for supported in [json!(["2099-01-01"]), json!(["2026-07-28"]), json!([]), json!(null), json!("x")] {
+    for supported in [json!(["2099-01-01"]), json!([]), json!(null), json!("x")] {
         let mut peer = Peer::new(&both());
         peer.receive(1, &error(1, codes::UNSUPPORTED_PROTOCOL_VERSION, json!({"supported": supported})));
         assert_eq!(peer.methods(), ["server/discover"], "{supported}");
         let told = peer.disconnected.unwrap().to_string();
         assert!(told.contains("no protocol version in common"), "{told}");
     }
+}
+
+#[test]
+fn a_version_that_is_refused_and_listed_is_tried_a_second_time() {
+    let refused = |id: i64| {
+        let supported = json!({"supported": ["2026-07-28"], "requested": "2026-07-28"});
+        error(id, codes::UNSUPPORTED_PROTOCOL_VERSION, supported)
+    };
+    let mut peer = Peer::new(&both());
+    peer.receive(1, &refused(1));
+    assert_eq!(peer.methods(), ["server/discover", "server/discover"]);
+    peer.receive(2, &refused(2));
+    assert_eq!(peer.methods().len(), 2);
+    let told = peer.disconnected.unwrap().to_string();
+    assert!(told.contains("no protocol version in common"), "{told}");
 }
 
 #[test]

@@ -526,7 +526,7 @@ fn results(scope: &Scope<'_, '_>, method: &str, wrong: impl Fn(&Value) -> Option
             }
         }
         // Without a handshake, what the server wants to know comes with the next request.
-        for (round, retry) in sent_back(scope, conversation).1 {
+        for (round, retry) in sent_back(scope, conversation, false).1 {
             let (Some(round), Some(given)) = (round, retry.inputs) else { continue };
             let wanted =
                 round.inputs().iter().filter(|(_, input)| input.get("method").is_some_and(|m| m == method));

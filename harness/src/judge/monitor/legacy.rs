@@ -4,6 +4,9 @@ use super::{Findings, Monitor, Scope, monitor};
 use crate::judge::view::{self, Conversation};
 use sparring_wire::transcript::{Outcome, Party, What};
 
+/// The driver event by which the harness says that the client was done and had not closed its stream.
+const STREAM_LEFT_EVENT: &str = "stream-left-open";
+
 pub(super) const MONITORS: &[Monitor] = &[
     monitor(
         "sse.stream-opened",
@@ -113,17 +116,31 @@ fn stream_closed(scope: &Scope<'_, '_>) -> Findings {
         matches!(&event.what, What::StepEnded { op, outcome: Outcome::Ok { .. }, .. } if op == "close")
     });
     let Some((closing, _)) = closed else { return findings };
+    // What is closed after that was closed by the end of the client.
+    let left = scope.view.events().find_map(|(index, event)| match &event.what {
+        What::DriverEvent { name, .. } if name == STREAM_LEFT_EVENT => Some(index),
+        _ => None,
+    });
     for conversation in scope.conversations() {
         let Some(legacy) = &conversation.legacy else { continue };
         let ended = scope.view.exchange(legacy.exchange).and_then(|exchange| exchange.ended);
-        match ended.map(|end| (end, scope.view.what(end))) {
+        match ended.filter(|end| left.is_none_or(|left| *end < left)).map(|end| (end, scope.view.what(end))) {
             // Nothing was left to close.
             Some((end, Some(What::StreamEnded { by: Party::Server, .. }))) if end < closing => {}
             Some((end, Some(What::StreamEnded { by: Party::Client, .. }))) => findings.saw(end),
             _ => {
-                findings.against(&[legacy.given, closing], "the stream is still open when the client is done")
+                findings
+                    .against(&[legacy.given, closing], "the stream is still open when the client is done");
             }
         }
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_event_is_the_one_that_the_harness_records() {
+        assert_eq!(super::STREAM_LEFT_EVENT, crate::run::case::STREAM_LEFT_EVENT);
+    }
 }

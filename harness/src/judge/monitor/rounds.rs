@@ -175,10 +175,12 @@ fn likeness(round: &Round<'_>, request: &Message, used: bool) -> u32 {
     8 * u32::from(state) + 4 * u32::from(same) + 2 * u32::from(named) + u32::from(!used)
 }
 
-/// What the client sends back, each with the round that it belongs to; without one, what belongs to none.
+/// What the client sends back, each with the round that it belongs to; without one, what belongs to none. `faulty`: also
+/// to questions that the server should not have asked.
 pub(super) fn sent_back<'s>(
     scope: &Scope<'s, '_>,
     conversation: &'s Conversation,
+    faulty: bool,
 ) -> (Vec<Round<'s>>, Vec<(Option<Round<'s>>, Retry<'s>)>) {
     let mut rounds: Vec<(Round<'s>, bool)> = Vec::new();
     let mut found = Vec::new();
@@ -190,7 +192,7 @@ pub(super) fn sent_back<'s>(
             // A task that wants input gets it by a method of its own.
             if let (Some(request), Some(result)) = (asked, wanted)
                 && request.method() != Some("tasks/get")
-                && !message.scripted_fault
+                && (faulty || !message.scripted_fault)
             {
                 rounds.push((Round { request, answer: message, result }, false));
             }
@@ -225,7 +227,7 @@ fn retries_where(
 ) -> Findings {
     let mut findings = Findings::default();
     for conversation in scope.conversations() {
-        for (round, retry) in sent_back(scope, conversation).1 {
+        for (round, retry) in sent_back(scope, conversation, false).1 {
             let Some(round) = round.filter(&which) else { continue };
             findings.saw(round.answer.event);
             if let Some(why) = wrong(&round, &retry) {
@@ -239,7 +241,7 @@ fn retries_where(
 fn only_for_the_retry(scope: &Scope<'_, '_>) -> Findings {
     let mut findings = Findings::default();
     for conversation in scope.conversations() {
-        let (rounds, sent) = sent_back(scope, conversation);
+        let (rounds, sent) = sent_back(scope, conversation, false);
         for round in &rounds {
             findings.saw(round.answer.event);
         }
@@ -279,7 +281,7 @@ fn gives(response: &Value) -> bool {
 fn undeclared(scope: &Scope<'_, '_>) -> Findings {
     let mut findings = Findings::default();
     for conversation in scope.conversations() {
-        let (rounds, sent) = sent_back(scope, conversation);
+        let (rounds, sent) = sent_back(scope, conversation, true);
         for round in &rounds {
             if round.inputs().values().any(|input| !declares(round.request, input)) {
                 findings.saw(round.answer.event);

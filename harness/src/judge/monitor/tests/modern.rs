@@ -322,6 +322,15 @@ pub(super) fn bad() -> Vec<(&'static str, Sample)> {
         ("sse.posts-to-endpoint", legacy(opened().http("POST", "/messages", "{}"))),
         ("sse.stream-closed", legacy(opened_session().ok("close"))),
         (
+            "sse.stream-closed",
+            legacy(
+                opened_session()
+                    .ok("close")
+                    .event(What::DriverEvent { name: "stream-left-open".into(), data: json!({}) })
+                    .stream_ended(1, Party::Client),
+            ),
+        ),
+        (
             "handshake.no-requests-before-answer",
             legacy(opened().legacy_post(initialize(0, V0, json!({}))).legacy_post(call(1))),
         ),
