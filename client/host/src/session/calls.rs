@@ -10,7 +10,7 @@ use crate::server::Wish;
 use crate::wrappers::{self, concerned};
 use serde_json::{Map, Value, json};
 use sparring_client::{CallOptions, Connection};
-use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, Trigger};
+use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, Trigger, Visible as When};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,8 +98,9 @@ impl Session {
         let late = settings.list_changed.tools == OnChange::BeforeNextCall;
         let known = registry.find(name).cloned();
         if let Some(tool) = known {
-            let Some(server) = tool.server.clone().filter(|_| late) else { return Ok((registry, tool)) };
-            self.catch_up(&[server]).await;
+            let shows = late || settings.list_changed.visible == When::NextCall;
+            let Some(server) = tool.server.clone().filter(|_| shows) else { return Ok((registry, tool)) };
+            self.catch_up(&[server], late).await;
             // The server says by itself if the tool is gone.
             let registry = self.registry()?;
             return Ok((registry, tool));
@@ -107,7 +108,7 @@ impl Session {
         let entries = self.entries();
         if late {
             let all: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
-            self.catch_up(&all).await;
+            self.catch_up(&all, true).await;
         }
         if settings.startup.connect == Connect::FirstCall {
             for entry in &entries {

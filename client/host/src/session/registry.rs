@@ -273,10 +273,11 @@ impl Session {
         })
     }
 
-    /// Brings lists up to date that are known to have changed.
-    pub(super) async fn catch_up(&self, servers: &[String]) {
+    /// A call begins: lists that are known to have changed are read again, if that waits for calls, and the model sees
+    /// what is there, if that does.
+    pub(super) async fn catch_up(&self, servers: &[String], read: bool) {
         for server in servers {
-            if let Some(connection) = self.connection(server) {
+            if let Some(connection) = self.connection(server).filter(|_| read) {
                 // A list that can't be had leaves things as they are.
                 drop(connection.known(ListKind::Tools).await);
             }
