@@ -5,7 +5,7 @@ The SDK's defaults are left alone: what is judged is the SDK, not this file.
 import asyncio, importlib.metadata, json, os, sys, threading, time
 
 import anyio, mcp_types as types
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from sdk import Failed, Session, event, plain, query, redirects, roots, write
 
@@ -129,7 +129,7 @@ OPERATIONS = {
 async def take(id, method, params):
     if method == "hello":
         return write(id=id, result={"name": "mcp", "version": importlib.metadata.version("mcp"), "operations": [name for name in OPERATIONS if name != "bench"],
-                                    "transports": ["stdio", "http"], "revisions": list(HANDSHAKE_PROTOCOL_VERSIONS), "features": FEATURES})
+                                    "transports": ["stdio", "http", "sse-legacy"], "revisions": list(KNOWN_PROTOCOL_VERSIONS), "features": FEATURES})
     if method not in OPERATIONS:
         return write(id=id, error={"code": -32601, "message": f"no operation {method}"})
     try:

@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio, httpx2, mcp_types as types, pydantic
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
@@ -134,9 +135,12 @@ class Session:
                 storage = Storage(params.get("client_id"), params.get("client_secret"), params.get("client_authentication"))
                 metadata = OAuthClientMetadata(client_name="sparring-adapter", token_endpoint_auth_method="none", **REDIRECT)
                 self.auth = OnDemand(OAuthClientProvider(target["url"], metadata, storage, storage.redirect, storage.callback))
-            http = await stack.enter_async_context(create_mcp_http_client(headers, auth=self.auth))
-            self.send, http.send = http.send, self.note
-            server = streamable_http_client(target["url"], http_client=http)
+            if target["transport"] == "sse-legacy":
+                server = sse_client(target["url"], headers=headers, auth=self.auth)
+            else:
+                http = await stack.enter_async_context(create_mcp_http_client(headers, auth=self.auth))
+                self.send, http.send = http.send, self.note
+                server = streamable_http_client(target["url"], http_client=http)
         # `auto`, the SDK's default, would ask servers of the older revisions for `server/discover` first.
         mode = "legacy" if params.get("revision") in HANDSHAKE_PROTOCOL_VERSIONS else "auto"
         return Client(server, mode=mode, client_info=types.Implementation(name="sparring-adapter-python", version="0.1.0"), message_handler=self.hear, **answers)

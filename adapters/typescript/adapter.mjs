@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport, StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { OAuthError } from '@modelcontextprotocol/sdk/server/auth/errors.js';
@@ -10,7 +11,7 @@ import * as types from '@modelcontextprotocol/sdk/types.js';
 
 const { name, version } = JSON.parse(readFileSync(new URL('node_modules/@modelcontextprotocol/sdk/package.json', import.meta.url)));
 const HELLO = {
-    name, version, transports: ['stdio', 'http'], revisions: ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'],
+    name, version, transports: ['stdio', 'http', 'sse-legacy'], revisions: ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'],
     features: ['sampling', 'elicitation', 'roots', 'oauth', 'progress', 'notifications', 'several-servers', 'call-timeout', 'headers']
 };
 // Nothing listens here: the harness hands the redirect over. Below the ephemeral ports, so that no mock gets it either.
@@ -90,7 +91,7 @@ async function connect(name, target, params) {
     const { sampling, elicitation, headers = {}, timeout_ms: timeout } = params;
     if (sessions.has(name)) await disconnect(sessions.get(name));
     const session = { name };
-    if (target.transport === 'http' && !new Headers(headers).has('authorization')) session.auth = new Authorization(params);
+    if (target.transport !== 'stdio' && !new Headers(headers).has('authorization')) session.auth = new Authorization(params);
     const capabilities = { ...(sampling && { sampling: {} }), ...(elicitation && { elicitation: { form: {}, url: {} } }) };
     if (params.roots) capabilities.roots = { listChanged: true };
     await attempt(session, async () => {
@@ -100,9 +101,10 @@ async function connect(name, target, params) {
         if (capabilities.roots) client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: roots.map(uri => ({ uri })) }));
         client.fallbackNotificationHandler = async ({ method, params = {} }) => event('notification', { server: name, method, params });
         client.onerror = error => event('log', { text: `${name}: ${error}` });
-        session.transport = target.transport === 'http'
-            ? new StreamableHTTPClientTransport(new URL(target.url), { authProvider: session.auth, requestInit: { headers } })
-            : new StdioClientTransport({ command: target.command, args: target.args, env: target.env });
+        const Http = target.transport === 'http' ? StreamableHTTPClientTransport : SSEClientTransport;
+        session.transport = target.transport === 'stdio'
+            ? new StdioClientTransport({ command: target.command, args: target.args, env: target.env })
+            : new Http(new URL(target.url), { authProvider: session.auth, requestInit: { headers } });
         // The SDK tells the negotiated version to transports that want to know.
         session.transport.setProtocolVersion ??= version => { session.version = version; };
         await client.connect(session.transport, { timeout });

@@ -1,7 +1,10 @@
 //! The client and its connections to single servers.
 
-use crate::core::{Event, ListKind, Negotiated, RequestOptions, Session};
-use crate::engine::{Changed, Command, Engine, NewRequest, ProgressCallback, Status};
+use crate::cached::{Freshness, Results};
+use crate::core::headers::{Mirror, mirrored, mirrors};
+use crate::core::{Event, Filter, Headers, ListKind, Negotiated, Origin, RequestOptions, Session};
+use crate::engine::{Answer, Changed, Command, Engine, NewRequest, ProgressCallback, Status};
+use crate::eras::Eras;
 use crate::error::Error;
 use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, Speaks, SystemHttp};
 use crate::link::Link;
@@ -14,10 +17,12 @@ use crate::seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
     SystemEntropy,
 };
-use crate::settings::{ListChangedPolicy, OauthSettings, Root, Settings};
+use crate::settings::{ListChangedPolicy, OauthSettings, Root, Settings, TaskUse};
 use crate::stdio::{Launcher, StdioLink, StdioTarget, SystemLauncher};
+use crate::subscription::Subscription;
 use serde_json::{Map, Value, json};
-use sparring_wire::Revision;
+use sparring_wire::jsonrpc::codes;
+use sparring_wire::{Revision, Transport};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -49,6 +54,7 @@ pub(crate) struct Parts {
     pub(crate) credentials: Arc<dyn CredentialStore>,
     pub(crate) naming: Arc<dyn Naming>,
     pub(crate) backoff: Arc<dyn Backoff>,
+    pub(crate) eras: Eras,
 }
 
 /// Builds a [`Client`]: settings, and parts other than the default ones.
@@ -149,6 +155,7 @@ impl Client {
             credentials: Arc::new(MemoryStore::default()),
             naming: Arc::new(HashedNames::default()),
             backoff: Arc::new(settings.restart.clone()),
+            eras: Eras::default(),
             settings,
         };
         ClientBuilder { parts }
@@ -168,10 +175,17 @@ impl Client {
     /// the server is being shut down.
     pub async fn connect(&self, server: &str, target: &Target) -> Result<Connection, Error> {
         let settings = &self.parts.settings;
-        if !settings.offer.has_handshake() {
-            return Err(Error::Refused(format!("revision {} is not supported yet", settings.offer)));
-        }
         let server: Arc<str> = Arc::from(server);
+        let credentials = Arc::new(AtomicU64::new(0));
+        let (transport, site) = match target {
+            Target::Stdio(_) => (Transport::Stdio, None),
+            Target::Http(target) => (Transport::Http, Eras::site(&target.url)),
+            Target::Sse(_) => (Transport::SseLegacy, None),
+        };
+        let mut origin =
+            Origin { seed: [0; 32], unix: std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default() };
+        self.parts.entropy.fill(&mut origin.seed);
+        let prior = site.as_deref().and_then(|site| self.parts.eras.get(site));
         let (incoming_sender, incoming) = mpsc::channel(256);
         let (hold_sender, holds) = mpsc::unbounded_channel();
         let speaks = match target {
@@ -204,6 +218,7 @@ impl Client {
                     client,
                     auth,
                     settings: settings.http.clone(),
+                    credentials: Arc::clone(&credentials),
                     incoming: incoming_sender,
                     holds: hold_sender,
                 })?)
@@ -212,12 +227,14 @@ impl Client {
         let (commands, command_receiver) = mpsc::unbounded_channel();
         let (events, _) = broadcast::channel(EVENTS);
         let changed = Arc::new(Changed::default());
+        let results = Arc::new(Results::new(credentials));
         let (started, result) = oneshot::channel();
         let (status_sender, status) = watch::channel(Status::default());
         let engine = Engine {
             server: Arc::clone(&server),
-            session: Session::new(settings),
+            session: Session::new(settings).over(transport).knowing(prior).with_origin(origin),
             link,
+            ends_with_session: !settings.http.reopen_session && settings.http.end_with_session,
             filter: self.parts.filter.clone(),
             callbacks: Arc::clone(&self.parts.callbacks),
             commands: command_receiver,
@@ -225,6 +242,7 @@ impl Client {
             holds,
             events: events.clone(),
             changed: Arc::clone(&changed),
+            results: Arc::clone(&results),
             started: Some(started),
             status: status_sender,
         };
@@ -237,10 +255,17 @@ impl Client {
             next_key: AtomicU64::new(0),
             lists: Mutex::new(Lists::default()),
             changed: Arc::clone(&changed),
+            results,
+            site,
         });
         tokio::spawn(engine.run());
         let gone = || Error::Closed("the connection ended during the handshake".into());
-        result.await.unwrap_or_else(|_| Err(gone()))?;
+        let started = result.await.unwrap_or_else(|_| Err(gone()));
+        if let Some(site) = inner.site.as_deref() {
+            let negotiated = inner.status.borrow().negotiated.clone();
+            self.parts.eras.learn(site, negotiated.as_deref().filter(|_| started.is_ok()));
+        }
+        started?;
         tokio::spawn(refetch(Arc::downgrade(&inner), changed, inner.status.clone()));
         Ok(Connection { inner })
     }
@@ -340,6 +365,8 @@ struct Known {
     /// How often the list had changed when the reading began.
     changes: u64,
     entries: Arc<Vec<Entry>>,
+    /// Until when it may be used without asking, where the server says so.
+    fresh: Freshness,
 }
 
 #[derive(Default)]
@@ -350,22 +377,32 @@ struct Lists {
     readings: u64,
     stale: HashSet<ListKind>,
     subscribed: HashSet<String>,
+    /// Subscriptions of the stateless revision, by URI.
+    heard: HashMap<String, Subscription>,
+    /// Parameters that go into header fields, by tool.
+    mirrors: HashMap<String, Vec<Mirror>>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     server: Arc<str>,
-    parts: Arc<Parts>,
-    commands: mpsc::UnboundedSender<Command>,
-    events: broadcast::Sender<Event>,
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
+    pub(crate) events: broadcast::Sender<Event>,
     status: watch::Receiver<Status>,
-    next_key: AtomicU64,
+    pub(crate) next_key: AtomicU64,
     lists: Mutex<Lists>,
-    changed: Arc<Changed>,
+    pub(crate) changed: Arc<Changed>,
+    pub(crate) results: Arc<Results>,
+    /// What the server's era is known by, over HTTP.
+    site: Option<String>,
 }
 
 impl Inner {
     /// Whether nothing is known to have changed since the list was read.
     fn is_current(&self, kind: ListKind, known: &Known) -> bool {
+        if self.is_stateless() {
+            return self.results.is_fresh(known.fresh, self.context(kind));
+        }
         self.parts.settings.list_changed == ListChangedPolicy::Ignore
             || known.changes == self.changed.count(kind)
     }
@@ -374,7 +411,12 @@ impl Inner {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gone(&self) -> Error {
+    /// Whether the stateless revision is spoken.
+    pub(crate) fn is_stateless(&self) -> bool {
+        self.status.borrow().negotiated.as_ref().is_some_and(|n| n.revision.is_stateless())
+    }
+
+    pub(crate) fn gone(&self) -> Error {
         self.status.borrow().closed.clone().unwrap_or_else(|| Error::Closed("the connection is gone".into()))
     }
 }
@@ -383,7 +425,7 @@ impl Inner {
 /// background.
 #[derive(Clone)]
 pub struct Connection {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -426,10 +468,22 @@ impl Connection {
         options: RequestOptions,
         progress: Option<ProgressCallback>,
     ) -> Call {
+        self.start_with(method, params, options, progress, Headers::new())
+    }
+
+    fn start_with(
+        &self,
+        method: &str,
+        params: Option<Value>,
+        options: RequestOptions,
+        progress: Option<ProgressCallback>,
+        headers: Headers,
+    ) -> Call {
         let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
         let (reply, result) = oneshot::channel();
         let options = RequestOptions { progress: options.progress || progress.is_some(), ..options };
-        let request = NewRequest { key, method: method.to_owned(), params, options, progress, reply };
+        let request =
+            NewRequest { key, method: method.to_owned(), params, options, headers, progress, reply };
         // If the engine is gone, so is `reply`, and the call ends with that.
         drop(self.inner.commands.send(Command::Request(Box::new(request))));
         Call { inner: Arc::clone(&self.inner), key, result, ended: false, check: Check::Nothing }
@@ -484,10 +538,14 @@ impl Connection {
         let mut seen = HashSet::new();
         let mut cursors: Vec<String> = Vec::new();
         let (mut session, mut begun_anew) = (self.negotiated(), false);
+        let mut fresh = Freshness::default();
         loop {
             let params = cursors.last().map(|cursor| json!({"cursor": cursor}));
             let page = if params.is_none() || self.is_in(session.as_ref()) {
-                self.request(kind.method(), params, options).await
+                self.fetch(kind.method(), params, options).await.and_then(|(page, until)| {
+                    fresh = fresh.and(until);
+                    page.value()
+                })
             } else {
                 Err(Error::Http {
                     status: 404,
@@ -495,10 +553,16 @@ impl Connection {
                 })
             };
             // Cursors are of no use in another session.
-            if !begun_anew && !cursors.is_empty() && page.as_ref().is_err_and(|e| e.code() == Some(404)) {
+            let lost = page.as_ref().is_err_and(|error| match error {
+                Error::Protocol { code: codes::INVALID_PARAMS, .. } => self.inner.is_stateless(),
+                error => error.code() == Some(404),
+            });
+            if !begun_anew && !cursors.is_empty() && lost {
                 begun_anew = true;
                 (entries, seen, cursors) = Default::default();
                 session = None;
+                fresh = Freshness::default();
+                self.inner.results.forget_all(kind.method());
                 continue;
             }
             let mut page = page?;
@@ -528,12 +592,38 @@ impl Connection {
                 NextPage::Fail(why) => return Err(Error::Invalid(why)),
             }
         }
+        let mirrors = (kind == ListKind::Tools).then(|| self.mirrors(&mut entries));
         let entries = Arc::new(entries);
         let mut lists = self.inner.lists();
         if lists.known.get(&kind).is_none_or(|known| known.reading < reading) {
-            lists.known.insert(kind, Known { reading, changes, entries: Arc::clone(&entries) });
+            lists.known.insert(kind, Known { reading, changes, entries: Arc::clone(&entries), fresh });
+            lists.mirrors = mirrors.unwrap_or_else(|| std::mem::take(&mut lists.mirrors));
         }
         Ok(entries)
+    }
+
+    /// The parameters of tools that go into header fields. Tools that mark them wrongly are left out of the list.
+    fn mirrors(&self, entries: &mut Vec<Entry>) -> HashMap<String, Vec<Mirror>> {
+        let mut all = HashMap::new();
+        if !self.inner.is_stateless() || self.inner.site.is_none() {
+            return all;
+        }
+        entries.retain(|tool| {
+            let Some(schema) = tool.json.get("inputSchema") else { return true };
+            match mirrors(schema) {
+                Ok(found) => {
+                    if !found.is_empty() {
+                        all.insert(tool.key.clone(), found);
+                    }
+                    true
+                }
+                Err(why) => {
+                    self.skipped(format!("the tool {:?} is left out: {why}", tool.key), &tool.json);
+                    false
+                }
+            }
+        });
+        all
     }
 
     /// Whether the session is still the one with this outcome of its handshake.
@@ -604,14 +694,57 @@ impl Connection {
         options: RequestOptions,
         progress: Option<ProgressCallback>,
     ) -> Call {
-        let params = json!({"name": tool, "arguments": arguments});
-        let mut call = self.start("tools/call", Some(params), options, progress);
-        let lists = self.inner.lists();
-        let known =
-            lists.known.get(&ListKind::Tools).and_then(|known| known.entries.iter().find(|t| t.key == tool));
-        let schema = known.and_then(|tool| tool.json.get("outputSchema")).cloned();
+        let (headers, task, schema) = {
+            let lists = self.inner.lists();
+            let headers = lists.mirrors.get(tool).map(|mirrors| mirrored(mirrors, &arguments));
+            let known = lists.known.get(&ListKind::Tools);
+            let known = known.and_then(|known| known.entries.iter().find(|t| t.key == tool));
+            let task = known.and_then(|tool| self.as_task(&tool.json));
+            (headers, task, known.and_then(|tool| tool.json.get("outputSchema")).cloned())
+        };
+        let headers = match headers.unwrap_or_else(|| Ok(Headers::new())) {
+            Ok(headers) => headers,
+            Err(why) => return self.failed(Error::Refused(why)),
+        };
+        let mut params = json!({"name": tool, "arguments": arguments});
+        match task {
+            Some(Ok(task)) => params["task"] = task,
+            Some(Err(error)) => return self.failed(error),
+            None => {}
+        }
+        let mut call = self.start_with("tools/call", Some(params), options, progress, headers);
         call.check = Check::Tool(schema.filter(|_| self.inner.parts.settings.validate_output));
         call
+    }
+
+    /// A call that has ended already.
+    fn failed(&self, error: Error) -> Call {
+        let (reply, result) = oneshot::channel();
+        drop(reply.send(Err(error)));
+        let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
+        Call { inner: Arc::clone(&self.inner), key, result, ended: false, check: Check::Nothing }
+    }
+
+    /// The `task` member for a call of this tool, if it is to run as a task (2025-11-25).
+    fn as_task(&self, tool: &Value) -> Option<Result<Value, Error>> {
+        let negotiated = self.negotiated()?;
+        let offered =
+            negotiated.capabilities.get("tasks")?.get("requests")?.get("tools")?.get("call").is_some();
+        if negotiated.revision != Revision::V2025_11_25 || !offered {
+            return None;
+        }
+        let settings = self.inner.parts.settings.tasks;
+        let support = tool.get("execution")?.get("taskSupport")?.as_str()?;
+        match (support, settings.call) {
+            ("required", TaskUse::Never) => {
+                Some(Err(Error::Refused("the tool runs as a task only, which the settings rule out".into())))
+            }
+            ("required", _) | ("optional", TaskUse::WhenOffered) => {
+                let ttl = settings.ttl.and_then(|ttl| u64::try_from(ttl.as_millis()).ok());
+                Some(Ok(ttl.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}))))
+            }
+            _ => None,
+        }
     }
 
     /// Calls a tool.
@@ -635,7 +768,25 @@ impl Connection {
         if self.inner.lists().stale.contains(&ListKind::Tools) {
             self.list(ListKind::Tools).await?;
         }
-        let CallOptions { request, progress, cancel } = options.into();
+        let options = options.into();
+        let outcome = self.call_once(tool, arguments.clone(), options.clone()).await;
+        let mismatch = matches!(outcome, Err(Error::Protocol { code: codes::HEADER_MISMATCH, .. }));
+        if !mismatch || self.inner.site.is_none() {
+            return outcome;
+        }
+        // The tool's schema may have changed, and with it what has to stand in the header.
+        self.inner.results.forget_all(ListKind::Tools.method());
+        self.list(ListKind::Tools).await?;
+        self.call_once(tool, arguments, options).await
+    }
+
+    async fn call_once(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        options: CallOptions,
+    ) -> Result<CallResult, Error> {
+        let CallOptions { request, progress, cancel } = options;
         let call = self.start_call(tool, arguments, request, progress);
         let canceller = call.canceller();
         let result = call.end();
@@ -648,7 +799,7 @@ impl Connection {
                 result.await?
             }
         };
-        CallResult::read(raw, schema.tool())
+        CallResult::read(raw.raw, schema.tool())
     }
 
     /// Reads a resource: the result of `resources/read`.
@@ -712,19 +863,37 @@ impl Connection {
         Ok(result.get_mut("completion").map_or_else(|| json!({"values": []}), Value::take))
     }
 
-    /// Pings the server.
+    /// Asks the server for a sign of life: `ping`, or `server/discover` where that does not exist.
     ///
     /// # Errors
     /// Whatever keeps the answer away.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.request("ping", None, RequestOptions::default()).await.map(drop)
+        let method = if self.inner.is_stateless() { "server/discover" } else { "ping" };
+        self.request(method, None, RequestOptions::default()).await.map(drop)
+    }
+
+    /// Opens a subscription of its own (2026-07-28), which ends when it is dropped. What happens is told by
+    /// [`Connection::events`]; a stream that breaks is opened again.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] in earlier revisions; otherwise whatever keeps the server's consent away.
+    pub async fn listen(&self, filter: Filter) -> Result<Subscription, Error> {
+        Subscription::open(&self.inner, filter).await
     }
 
     /// Subscribes to changes of a resource.
     ///
     /// # Errors
-    /// Whatever keeps the answer away.
+    /// [`Error::Refused`] if the server does not offer that; otherwise whatever keeps the answer away.
     pub async fn subscribe(&self, uri: &str) -> Result<(), Error> {
+        if self.inner.is_stateless() {
+            let subscription = self.listen(Filter::uris([uri])).await?;
+            if !subscription.granted().uris.iter().any(|granted| granted == uri) {
+                return Err(Error::Refused(format!("the server does not report changes of {uri}")));
+            }
+            self.inner.lists().heard.insert(uri.to_owned(), subscription);
+            return Ok(());
+        }
         self.request("resources/subscribe", Some(json!({"uri": uri})), RequestOptions::default()).await?;
         self.inner.lists().subscribed.insert(uri.to_owned());
         Ok(())
@@ -735,6 +904,13 @@ impl Connection {
     /// # Errors
     /// [`Error::Refused`] without a subscription; otherwise whatever keeps the answer away.
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), Error> {
+        if self.inner.is_stateless() {
+            let ended = self.inner.lists().heard.remove(uri);
+            return match ended {
+                Some(_) => Ok(()),
+                None => Err(Error::Refused(format!("there is no subscription of {uri}"))),
+            };
+        }
         if !self.inner.lists().subscribed.contains(uri) {
             return Err(Error::Refused(format!("there is no subscription of {uri}")));
         }
@@ -743,11 +919,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Sets the least level of log messages wanted.
+    /// Sets the least level of log messages wanted: by `logging/setLevel`, or, in the stateless revision, with each
+    /// request from now on.
     ///
     /// # Errors
     /// [`Error::Refused`] for a level that does not exist; otherwise whatever keeps the answer away.
     pub async fn set_level(&self, level: &str) -> Result<(), Error> {
+        if self.inner.is_stateless() {
+            let (reply, done) = oneshot::channel();
+            drop(self.inner.commands.send(Command::SetLogLevel { level: Some(level.to_owned()), reply }));
+            return done.await.unwrap_or_else(|_| Err(self.inner.gone()));
+        }
         let params = json!({"level": level});
         self.request("logging/setLevel", Some(params), RequestOptions::default()).await.map(drop)
     }
@@ -770,7 +952,8 @@ impl Connection {
     }
 
     async fn checked(&self, method: &str, params: Value, member: &str) -> Result<Value, Error> {
-        let result = self.request(method, Some(params), RequestOptions::default()).await?;
+        let (result, _) = self.fetch(method, Some(params), RequestOptions::default()).await?;
+        let result = result.value()?;
         match result.get(member) {
             Some(Value::Array(_)) => Ok(result),
             _ => Err(Error::Invalid(format!("the result of {method} has no array `{member}`"))),
@@ -803,7 +986,7 @@ impl Check {
 pub struct Call {
     inner: Arc<Inner>,
     key: u64,
-    result: oneshot::Receiver<Result<Raw, Error>>,
+    result: oneshot::Receiver<Result<Answer, Error>>,
     ended: bool,
     check: Check,
 }
@@ -814,8 +997,8 @@ impl Call {
     /// # Errors
     /// Whatever keeps the result away.
     pub async fn wait(self) -> Result<Value, Error> {
-        let (check, raw) = self.end().await?;
-        let value = raw.value()?;
+        let (check, answer) = self.end().await?;
+        let value = answer.raw.value()?;
         if let Check::Tool(schema) = &check {
             result::verify(&value, schema.as_ref())?;
         }
@@ -827,14 +1010,25 @@ impl Call {
     /// # Errors
     /// Whatever keeps the result away.
     pub async fn raw(self) -> Result<Raw, Error> {
-        self.end().await.map(|(_, raw)| raw)
+        self.end().await.map(|(_, answer)| answer.raw)
     }
 
-    async fn end(mut self) -> Result<(Check, Raw), Error> {
+    /// Waits for the result, and whether it depends on the request alone.
+    pub(crate) async fn answer(self) -> Result<Answer, Error> {
+        self.end().await.map(|(_, answer)| answer)
+    }
+
+    async fn end(mut self) -> Result<(Check, Answer), Error> {
         let result = (&mut self.result).await;
         self.ended = true;
-        let raw = result.unwrap_or_else(|_| Err(self.inner.gone()))?;
-        Ok((std::mem::replace(&mut self.check, Check::Nothing), raw))
+        let answer = result.unwrap_or_else(|_| Err(self.inner.gone()));
+        if let (Err(Error::Http { status: 400..500, .. }), Some(site)) = (&answer, &self.inner.site)
+            && self.inner.is_stateless()
+        {
+            // Perhaps the server is not any more what it was; the next connection finds out.
+            self.inner.parts.eras.forget(site);
+        }
+        Ok((std::mem::replace(&mut self.check, Check::Nothing), answer?))
     }
 
     /// A handle that can cancel the request while another task waits for it.

@@ -1,7 +1,9 @@
 //! The task that owns a connection: it feeds the protocol core and carries out what the core decides.
 
+use crate::cached::Results;
 use crate::core::{
-    Action, Ask, AskKey, Event, ListKind, Negotiated, Progress, RequestOptions, RpcError, Session, Ticket,
+    Action, Ask, AskKey, Event, Filter, Headers, ListKind, Negotiated, Progress, RequestOptions, RpcError,
+    Session, Ticket,
 };
 use crate::error::Error;
 use crate::link::{FromLink, Link};
@@ -24,9 +26,29 @@ pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
 /// From a handle to the engine.
 pub(crate) enum Command {
     Request(Box<NewRequest>),
-    Cancel { key: u64, reason: String },
-    Notify { method: String, params: Option<Value>, reply: oneshot::Sender<Result<(), Error>> },
-    SetRoots { roots: Vec<Root>, done: oneshot::Sender<()> },
+    Cancel {
+        key: u64,
+        reason: String,
+    },
+    Notify {
+        method: String,
+        params: Option<Value>,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    SetRoots {
+        roots: Vec<Root>,
+        done: oneshot::Sender<()>,
+    },
+    SetLogLevel {
+        level: Option<String>,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// A subscription; it is ended by [`Command::Cancel`].
+    Listen {
+        key: u64,
+        filter: Filter,
+        reply: oneshot::Sender<Result<Filter, Error>>,
+    },
     Close,
 }
 
@@ -35,13 +57,29 @@ pub(crate) struct NewRequest {
     pub(crate) method: String,
     pub(crate) params: Option<Value>,
     pub(crate) options: RequestOptions,
+    /// Header fields of its own, for HTTP in the stateless revision.
+    pub(crate) headers: Headers,
     pub(crate) progress: Option<ProgressCallback>,
-    pub(crate) reply: oneshot::Sender<Result<Raw, Error>>,
+    pub(crate) reply: oneshot::Sender<Result<Answer, Error>>,
+}
+
+/// A result.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) raw: Raw,
+    /// Whether it depends on the request alone, and not on input that the server asked for.
+    pub(crate) direct: bool,
+}
+
+struct Listener {
+    key: u64,
+    /// Until the server has agreed.
+    reply: Option<oneshot::Sender<Result<Filter, Error>>>,
 }
 
 struct Caller {
     key: u64,
-    reply: oneshot::Sender<Result<Raw, Error>>,
+    reply: oneshot::Sender<Result<Answer, Error>>,
     progress: Option<ProgressCallback>,
 }
 
@@ -55,8 +93,11 @@ pub(crate) struct Engine {
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     pub(crate) incoming: mpsc::Receiver<FromLink>,
     pub(crate) holds: mpsc::UnboundedReceiver<(Id, bool)>,
+    /// The loss of the session is the end of the connection.
+    pub(crate) ends_with_session: bool,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) changed: Arc<Changed>,
+    pub(crate) results: Arc<Results>,
     pub(crate) started: Option<oneshot::Sender<Result<(), Error>>>,
     pub(crate) status: watch::Sender<Status>,
 }
@@ -113,14 +154,17 @@ impl Engine {
             server: self.server,
             session: self.session,
             link,
+            ends_with_session: self.ends_with_session,
             filter: self.filter,
             callbacks: self.callbacks,
             events: self.events,
             changed: self.changed,
+            results: self.results,
             started: self.started,
             status: self.status,
             epoch: Instant::now(),
             callers: HashMap::new(),
+            listeners: HashMap::new(),
             tickets: HashMap::new(),
             asks: JoinSet::new(),
             ask_keys: HashMap::new(),
@@ -134,14 +178,17 @@ struct State {
     server: Arc<str>,
     session: Session,
     link: Link,
+    ends_with_session: bool,
     filter: Option<Arc<dyn MessageFilter>>,
     callbacks: Arc<dyn Callbacks>,
     events: broadcast::Sender<Event>,
     changed: Arc<Changed>,
+    results: Arc<Results>,
     started: Option<oneshot::Sender<Result<(), Error>>>,
     status: watch::Sender<Status>,
     epoch: Instant,
     callers: HashMap<Ticket, Caller>,
+    listeners: HashMap<Ticket, Listener>,
     /// From the key a handle chose to the core's ticket.
     tickets: HashMap<u64, Ticket>,
     asks: JoinSet<Result<Value, RpcError>>,
@@ -203,8 +250,8 @@ impl State {
         let now = self.now();
         match command {
             Command::Request(request) => {
-                let NewRequest { key, method, params, options, progress, reply } = *request;
-                match self.session.request(now, &method, params, options) {
+                let NewRequest { key, method, params, options, headers, progress, reply } = *request;
+                match self.session.request_with(now, &method, params, options, headers) {
                     Ok(ticket) => {
                         self.tickets.insert(key, ticket);
                         self.callers.insert(ticket, Caller { key, reply, progress });
@@ -215,7 +262,7 @@ impl State {
             }
             Command::Cancel { key, reason } => {
                 if let Some(ticket) = self.tickets.get(&key) {
-                    self.session.cancel(*ticket, &reason);
+                    self.session.cancel(now, *ticket, &reason);
                 }
             }
             Command::Notify { method, params, reply } => {
@@ -227,6 +274,17 @@ impl State {
                 // The caller may have gone.
                 let _ = done.send(());
             }
+            Command::SetLogLevel { level, reply } => {
+                // The caller may have gone.
+                drop(reply.send(self.session.set_log_level(level.as_deref())));
+            }
+            Command::Listen { key, filter, reply } => match self.session.listen(now, filter) {
+                Ok(ticket) => {
+                    self.tickets.insert(key, ticket);
+                    self.listeners.insert(ticket, Listener { key, reply: Some(reply) });
+                }
+                Err(error) => drop(reply.send(Err(error))),
+            },
             Command::Close => self.session.close(Error::Closed("the connection was closed".into())),
         }
     }
@@ -235,15 +293,18 @@ impl State {
         let now = self.now();
         match item {
             FromLink::Message(text) => self.message(now, text),
-            FromLink::Refused { id, text, error } => {
-                self.message(now, text);
-                // Of no effect if that was the answer.
-                self.session.fail(now, &id, error);
-            }
+            FromLink::Refused { id, text, error } => self.session.refuse(now, &id, &text, error),
             FromLink::TooLong { start, limit } => self.session.too_long(now, &start, limit),
             FromLink::Failed { id, error } => self.session.fail(now, &id, error),
             FromLink::SessionLost { generation, id } => {
-                if self.link.reset(generation) {
+                if self.ends_with_session && self.link.reset(generation) {
+                    let message = "the server does not know the session any more".to_owned();
+                    let error = Error::Http { status: 404, message };
+                    if let Some(id) = id {
+                        self.session.fail(now, &id, error.clone());
+                    }
+                    self.session.close(error);
+                } else if self.link.reset(generation) {
                     self.session.session_lost(now, id.as_ref());
                 } else if let Some(id) = id {
                     // Another request has met the loss before.
@@ -270,18 +331,23 @@ impl State {
         let mut ready = false;
         while let Some(action) = self.session.next_action() {
             match action {
-                Action::Send(message) => match &self.filter {
-                    None => self.link.send(&message, Vec::new()),
-                    Some(filter) => {
-                        for message in filter.outgoing(&self.server, message) {
-                            self.link.send(&message, Vec::new());
-                        }
+                Action::Send(message) => self.send(message, Headers::new()),
+                Action::Post { message, headers } => self.send(message, headers),
+                Action::Listening { ticket, granted } => {
+                    if let Some(reply) = self.listeners.get_mut(&ticket).and_then(|l| l.reply.take()) {
+                        // Nobody may wait for it any more.
+                        drop(reply.send(Ok(granted)));
                     }
-                },
-                Action::Resolve { ticket, outcome } => {
+                }
+                Action::Resolve { ticket, direct, outcome } => {
                     if let Some(caller) = self.callers.remove(&ticket) {
                         self.tickets.remove(&caller.key);
-                        drop(caller.reply.send(outcome));
+                        drop(caller.reply.send(outcome.map(|raw| Answer { raw, direct })));
+                    } else if let Some(listener) = self.listeners.remove(&ticket) {
+                        self.tickets.remove(&listener.key);
+                        if let Some(reply) = listener.reply {
+                            drop(reply.send(outcome.map(|_| Filter::default())));
+                        }
                     }
                 }
                 Action::Forget(id) => self.link.forget(&id),
@@ -321,9 +387,22 @@ impl State {
         }
     }
 
+    fn send(&mut self, message: Value, headers: Headers) {
+        match &self.filter {
+            None => self.link.send(&message, headers),
+            Some(filter) => {
+                for message in filter.outgoing(&self.server, message) {
+                    self.link.send(&message, headers.clone());
+                }
+            }
+        }
+    }
+
     fn tell(&self, event: Event) {
-        if let Event::ListChanged(kind) = event {
-            self.changed.mark(kind);
+        match &event {
+            Event::ListChanged(kind) => self.changed.mark(*kind),
+            Event::ResourceUpdated { uri } => self.results.touch(uri),
+            _ => {}
         }
         // Nobody may be listening.
         drop(self.events.send(event));
@@ -350,7 +429,7 @@ impl State {
         };
         if let Some(key) = self.ask_keys.remove(&id) {
             self.ask_tasks.remove(&key);
-            self.session.answer(key, answer);
+            self.session.answer(self.now(), key, answer);
         }
     }
 }

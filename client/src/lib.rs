@@ -1,6 +1,6 @@
 //! The reference client of Sparring: an MCP client and host that others measure themselves against.
 //!
-//! It keeps every MUST and SHOULD that a client can keep, for the four revisions with a handshake, over stdio and
+//! It keeps every MUST and SHOULD that a client can keep, for all five revisions, over stdio and
 //! Streamable HTTP. It shares no code with any SDK.
 //!
 //! - [`Client`] makes [`Connection`]s to single servers; [`Host`] holds several servers under names.
@@ -26,9 +26,11 @@
 //! # }
 //! ```
 
+mod cached;
 mod connection;
 pub mod core;
 mod engine;
+mod eras;
 mod error;
 mod host;
 pub mod http;
@@ -42,13 +44,15 @@ pub mod schema;
 mod seams;
 mod settings;
 pub mod stdio;
+mod subscription;
 
 pub use connection::{
     Call, CallOptions, CallResult, CancelSwitch, Canceller, Client, ClientBuilder, CompletionRef, Connection,
     Entry, Events, Target,
 };
 pub use core::{
-    ElicitAnswer, Elicitation, Event, ListKind, Negotiated, Progress, RequestOptions, RpcError, Sampling,
+    ElicitAnswer, Elicitation, Event, Filter, ListKind, Negotiated, Progress, RequestOptions, RpcError,
+    Sampling,
 };
 pub use engine::ProgressCallback;
 pub use error::Error;
@@ -63,3 +67,4 @@ pub use seams::{
 };
 pub use settings::*;
 pub use stdio::{Launcher, ServerProcess, StdioTarget};
+pub use subscription::Subscription;

@@ -1,14 +1,12 @@
 //! What the engine and a transport shell say to each other.
 
 use crate::core::Event;
+pub(crate) use crate::core::Headers;
 use crate::error::Error;
 use crate::http::HttpLink;
 use crate::stdio::StdioLink;
 use serde_json::Value;
 use sparring_wire::{Id, Revision};
-
-/// Header fields that belong to a message: names and values.
-pub(crate) type Headers = Vec<(String, String)>;
 
 /// From a shell to the engine.
 #[derive(Debug)]
@@ -19,8 +17,8 @@ pub(crate) enum FromLink {
     TooLong { start: String, limit: usize },
     /// The request with this id will not be answered, unless it was.
     Failed { id: Id, error: Error },
-    /// The request with this id was answered with a failing HTTP status whose body, `text`, is an answer of JSON-RPC, in
-    /// the stateless revision. `error`: what the status means without it, and which it is.
+    /// The request with this id was answered with a failing HTTP status, and this body. `error`: what the status means
+    /// without it, and which it is.
     Refused { id: Id, text: String, error: Error },
     /// The session is unknown to the server; `id`: of the request that met that.
     SessionLost { generation: u64, id: Option<Id> },

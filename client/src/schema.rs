@@ -19,6 +19,15 @@ pub enum SchemaError {
 
 /// Validates `value` against `schema`.
 pub fn check(schema: &Value, value: &Value) -> Result<(), SchemaError> {
+    validate(schema, value, false)
+}
+
+/// Validates a form's content against its schema, in which formats such as `email` and `date` are binding.
+pub fn check_form(schema: &Value, content: &Value) -> Result<(), SchemaError> {
+    validate(schema, content, true)
+}
+
+fn validate(schema: &Value, value: &Value, formats: bool) -> Result<(), SchemaError> {
     let draft = match schema.get("$schema") {
         None => jsonschema::Draft::Draft202012,
         Some(dialect) => dialect_of(dialect.as_str().unwrap_or_default())
@@ -26,6 +35,7 @@ pub fn check(schema: &Value, value: &Value) -> Result<(), SchemaError> {
     };
     let validator = jsonschema::options()
         .with_draft(draft)
+        .should_validate_formats(formats)
         .build(schema)
         .map_err(|error| SchemaError::Schema(error.to_string()))?;
     validator.validate(value).map_err(|error| {
@@ -60,6 +70,14 @@ mod tests {
         assert_eq!(check(&seven, &value), Ok(()));
         let odd = json!({"$schema": "https://example.test/dialect"});
         assert!(matches!(check(&odd, &value), Err(SchemaError::Dialect(_))));
+    }
+
+    #[test]
+    fn formats_bind_in_forms_alone() {
+        let schema = json!({"type": "string", "format": "email"});
+        assert_eq!(check(&schema, &json!("no address")), Ok(()));
+        assert!(matches!(check_form(&schema, &json!("no address")), Err(SchemaError::Value(_))));
+        assert_eq!(check_form(&schema, &json!("a@example.test")), Ok(()));
     }
 
     #[test]

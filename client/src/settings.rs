@@ -14,9 +14,11 @@ pub struct Settings {
     pub version: String,
     /// `clientInfo.title`; sent from 2025-06-18 on.
     pub title: Option<String>,
-    /// The revision offered in `initialize`.
+    /// The revision preferred. 2026-07-28: a server is probed for it first. An earlier one: it is offered in
+    /// `initialize`.
     pub offer: Revision,
-    /// Revisions with which the client works on when the server answers with them.
+    /// Revisions with which the client works on when the server answers with them, or, if `offer` is stateless and
+    /// the server is not, that it falls back to: the newest of them is offered in `initialize`.
     pub accept: Vec<Revision>,
     /// The client capabilities declared.
     pub declare: Declared,
@@ -36,6 +38,18 @@ pub struct Settings {
     pub refetch_gap: Duration,
     /// Whether `structuredContent` is validated against the tool's `outputSchema`.
     pub validate_output: bool,
+    /// Which changes of lists the client subscribes to by itself, in the stateless revision. Only what the server
+    /// offers is asked for.
+    pub listen: ListenTo,
+    /// Whether `ttlMs` and `cacheScope` of results are honoured, in the stateless revision.
+    pub honour_ttl: bool,
+    /// How often one request may be answered with `input_required` before it is given up.
+    pub max_rounds: u32,
+    /// How often one request is sent anew, under another id, when the stream of its answer breaks (stateless
+    /// revision, HTTP).
+    pub reissues: u32,
+    /// How long-running calls of tools are handled.
+    pub tasks: TaskSettings,
     /// The stdio transport.
     pub stdio: StdioSettings,
     /// The Streamable HTTP transport.
@@ -52,8 +66,8 @@ impl Default for Settings {
             name: "sparring-client".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             title: None,
-            offer: Revision::LATEST_HANDSHAKE,
-            accept: Revision::WITH_HANDSHAKE.to_vec(),
+            offer: Revision::STATELESS,
+            accept: Revision::ALL.to_vec(),
             declare: Declared::default(),
             roots: Vec::new(),
             timeouts: Timeouts::default(),
@@ -63,6 +77,11 @@ impl Default for Settings {
             list_changed: ListChangedPolicy::RefetchNow,
             refetch_gap: Duration::from_millis(500),
             validate_output: true,
+            listen: ListenTo::default(),
+            honour_ttl: true,
+            max_rounds: 16,
+            reissues: 1,
+            tasks: TaskSettings::default(),
             stdio: StdioSettings::default(),
             http: HttpSettings::default(),
             oauth: None,
@@ -80,8 +99,13 @@ pub struct Declared {
     pub sampling: Option<SamplingCapability>,
     /// `elicitation`; exists from 2025-06-18 on and is not declared before.
     pub elicitation: Option<ElicitationCapability>,
+    /// Task-augmented requests of the server (2025-11-25 only).
+    pub tasks: Option<TasksCapability>,
     /// `experimental`.
     pub experimental: Option<Map<String, Value>>,
+    /// `extensions`, from 2026-07-28 on: names with a prefix, and their settings. The tasks extension is declared by
+    /// [`Settings::tasks`].
+    pub extensions: Map<String, Value>,
 }
 
 impl Declared {
@@ -91,15 +115,19 @@ impl Declared {
             roots: Some(RootsCapability { list_changed: true }),
             sampling: Some(SamplingCapability { tools: true, context: false }),
             elicitation: Some(ElicitationCapability { form: true, url: true }),
+            tasks: Some(TasksCapability { sampling: true, elicitation: true, list: true, cancel: true }),
             experimental: None,
+            extensions: Map::new(),
         }
     }
 
-    /// The `capabilities` member of `initialize` as `revision` defines it.
+    /// The client's capabilities as `revision` defines them: in `initialize`, or in `_meta` of each request.
     pub fn to_json(&self, revision: Revision) -> Value {
         let mut all = Map::new();
         if let Some(roots) = &self.roots {
-            all.insert("roots".into(), json!({"listChanged": roots.list_changed}));
+            let roots =
+                if revision.is_stateless() { json!({}) } else { json!({"listChanged": roots.list_changed}) };
+            all.insert("roots".into(), roots);
         }
         let fine = revision >= Revision::V2025_11_25;
         if let Some(sampling) = &self.sampling {
@@ -124,8 +152,16 @@ impl Declared {
             }
             all.insert("elicitation".into(), Value::Object(inner));
         }
+        if let Some(tasks) = &self.tasks
+            && revision == Revision::V2025_11_25
+        {
+            all.insert("tasks".into(), tasks.to_json());
+        }
         if let Some(experimental) = &self.experimental {
             all.insert("experimental".into(), Value::Object(experimental.clone()));
+        }
+        if revision.is_stateless() && !self.extensions.is_empty() {
+            all.insert("extensions".into(), Value::Object(self.extensions.clone()));
         }
         Value::Object(all)
     }
@@ -156,6 +192,99 @@ pub struct ElicitationCapability {
     pub url: bool,
 }
 
+/// The `tasks` capability of 2025-11-25: which requests of the server may run as tasks of the client.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TasksCapability {
+    /// `sampling/createMessage`
+    pub sampling: bool,
+    /// `elicitation/create`
+    pub elicitation: bool,
+    /// `tasks/list` is answered.
+    pub list: bool,
+    /// `tasks/cancel` is answered.
+    pub cancel: bool,
+}
+
+impl TasksCapability {
+    fn to_json(self) -> Value {
+        let mut requests = Map::new();
+        if self.sampling {
+            requests.insert("sampling".into(), json!({"createMessage": {}}));
+        }
+        if self.elicitation {
+            requests.insert("elicitation".into(), json!({"create": {}}));
+        }
+        let mut all = Map::new();
+        all.insert("requests".into(), Value::Object(requests));
+        for (name, held) in [("list", self.list), ("cancel", self.cancel)] {
+            if held {
+                all.insert(name.into(), json!({}));
+            }
+        }
+        Value::Object(all)
+    }
+}
+
+/// Which changes of lists a client subscribes to by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenTo {
+    /// `notifications/tools/list_changed`
+    pub tools: bool,
+    /// `notifications/prompts/list_changed`
+    pub prompts: bool,
+    /// `notifications/resources/list_changed`
+    pub resources: bool,
+}
+
+impl Default for ListenTo {
+    fn default() -> Self {
+        Self { tools: true, prompts: true, resources: true }
+    }
+}
+
+impl ListenTo {
+    /// Nothing.
+    pub const NONE: Self = Self { tools: false, prompts: false, resources: false };
+}
+
+/// How long-running calls of tools are handled: the tasks of 2025-11-25, and the extension of 2026-07-28.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskSettings {
+    /// Which calls may become tasks. Other than [`TaskUse::Never`], it means that the extension is declared.
+    pub call: TaskUse,
+    /// The lifetime asked for (2025-11-25); `None`: as the server thinks fit.
+    pub ttl: Option<Duration>,
+    /// How long to wait between two looks at a task, if the server says nothing about it.
+    pub poll_every: Duration,
+    /// How long a task may run before its caller stops waiting, unless the options of the call say otherwise.
+    pub limit: Duration,
+    /// The longest lifetime that a task of the server's may have at this client (2025-11-25).
+    pub serve_ttl: Duration,
+}
+
+impl Default for TaskSettings {
+    fn default() -> Self {
+        Self {
+            call: TaskUse::WhenRequired,
+            ttl: None,
+            poll_every: Duration::from_secs(1),
+            limit: Duration::from_secs(3600),
+            serve_ttl: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// Which calls of tools may become tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskUse {
+    /// None; a tool that requires it can't be called.
+    Never,
+    /// Calls of tools that require it, and (2026-07-28) those that the server turns into tasks.
+    WhenRequired,
+    /// Also calls of tools for which it is optional.
+    WhenOffered,
+}
+
 /// A root offered to servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
@@ -166,6 +295,15 @@ pub struct Root {
 }
 
 impl Root {
+    /// Whether it is a `file://` URI that leads nowhere but where it seems to.
+    pub(crate) fn is_proper(&self) -> bool {
+        let lower = self.uri.to_ascii_lowercase();
+        let climbs = lower.replace("%2e", ".").replace("%2f", "/").replace('\\', "/");
+        lower.starts_with("file://")
+            && url::Url::parse(&self.uri).is_ok()
+            && !climbs.split('/').any(|segment| segment == "..")
+    }
+
     /// As an entry of the result of `roots/list`.
     pub fn to_json(&self) -> Value {
         let mut root = Map::new();
@@ -190,6 +328,9 @@ pub struct Timeouts {
     pub reset_on_progress: bool,
     /// A ping of the client's own.
     pub ping: Duration,
+    /// How long a stdio server may leave the probe for the stateless revision unanswered before it counts as one that
+    /// wants a handshake; at most half of `start`.
+    pub probe: Duration,
 }
 
 impl Default for Timeouts {
@@ -200,6 +341,7 @@ impl Default for Timeouts {
             ceiling: Duration::from_secs(300),
             reset_on_progress: true,
             ping: Duration::from_secs(15),
+            probe: Duration::from_secs(5),
         }
     }
 }
@@ -243,6 +385,8 @@ pub struct StdioSettings {
     pub max_line: usize,
     /// How much of the end of stderr is kept for error messages, in bytes.
     pub stderr_tail: usize,
+    /// Whether a server leads a process group of its own, all of which is ended with it.
+    pub own_group: bool,
 }
 
 impl Default for StdioSettings {
@@ -253,6 +397,7 @@ impl Default for StdioSettings {
             terminate_wait: Duration::from_secs(2),
             max_line: 64 << 20,
             stderr_tail: 4096,
+            own_group: true,
         }
     }
 }
@@ -312,6 +457,9 @@ impl EnvPolicy {
 pub struct HttpSettings {
     /// Whether the standalone GET stream is opened after the handshake.
     pub open_stream: bool,
+    /// How long requests wait for the answer to that GET at most, so that what the server asks because of them does not
+    /// get lost.
+    pub stream_wait: Duration,
     /// Whether a session is ended with DELETE at close.
     pub delete_session: bool,
     /// How long DELETE may take.
@@ -324,6 +472,9 @@ pub struct HttpSettings {
     pub stream_attempts: u32,
     /// Whether a lost session (404) is opened anew, and the request that met it sent once more.
     pub reopen_session: bool,
+    /// Whether, where it is not opened anew, its loss is the end of the connection. Without that, requests go on in the
+    /// lost session.
+    pub end_with_session: bool,
     /// Whether a server that refuses `initialize` with 400, 404 or 405 is asked for an event stream of HTTP+SSE
     /// (2024-11-05), and spoken to in that way if it opens one. [`crate::Target::Http`] alone.
     pub legacy_fallback: bool,
@@ -337,6 +488,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             open_stream: true,
+            stream_wait: Duration::from_millis(200),
             delete_session: true,
             delete_wait: Duration::from_secs(2),
             max_message: 64 << 20,
@@ -345,6 +497,7 @@ impl Default for HttpSettings {
                 .to_vec(),
             stream_attempts: 5,
             reopen_session: true,
+            end_with_session: false,
             legacy_fallback: true,
             endpoint_wait: Duration::from_secs(5),
             max_redirects: 3,

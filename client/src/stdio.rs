@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,12 +53,30 @@ pub struct SpawnSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory; `None`: inherited.
     pub cwd: Option<PathBuf>,
+    /// Whether it leads a process group of its own.
+    pub own_group: bool,
 }
 
 /// Starts stdio servers.
 pub trait Launcher: Send + Sync {
-    /// Starts a process with pipes for stdin, stdout and stderr, as leader of a process group of its own.
+    /// Starts a process with pipes for stdin, stdout and stderr, as leader of a process group of its own unless the
+    /// specification says otherwise.
     fn spawn(&self, spec: &SpawnSpec) -> io::Result<Box<dyn ServerProcess>>;
+
+    /// Like [`Launcher::spawn`], but tells the inode numbers of the pipes that only the process will have, before there
+    /// is a process. Whoever writes them down can find the process again, even if it is killed itself between the start
+    /// of the process and learning its id. A launcher that does not know them tells nothing.
+    ///
+    /// # Errors
+    /// As [`Launcher::spawn`]; also if `announce` fails, and then there is no process.
+    fn spawn_announced(
+        &self,
+        spec: &SpawnSpec,
+        announce: &mut dyn FnMut(&[u64]) -> io::Result<()>,
+    ) -> io::Result<Box<dyn ServerProcess>> {
+        let _ = announce;
+        self.spawn(spec)
+    }
 }
 
 /// A way to end a process.
@@ -124,34 +141,46 @@ pub struct SystemLauncher;
 
 impl Launcher for SystemLauncher {
     fn spawn(&self, spec: &SpawnSpec) -> io::Result<Box<dyn ServerProcess>> {
+        self.spawn_announced(spec, &mut |_| Ok(()))
+    }
+
+    fn spawn_announced(
+        &self,
+        spec: &SpawnSpec,
+        announce: &mut dyn FnMut(&[u64]) -> io::Result<()>,
+    ) -> io::Result<Box<dyn ServerProcess>> {
         let mut command = tokio::process::Command::new(&spec.command);
-        command
-            .args(&spec.args)
-            .env_clear()
-            .envs(spec.env.iter().map(|(k, v)| (k, v)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        command.args(&spec.args).env_clear().envs(spec.env.iter().map(|(k, v)| (k, v))).kill_on_drop(true);
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }
-        platform::own_group(&mut command);
-        let mut child = command.spawn()?;
+        if spec.own_group {
+            platform::own_group(&mut command);
+        }
+        let (child, pipes) = platform::spawn(command, announce)?;
         Ok(Box::new(SystemProcess {
             pid: child.id(),
-            stdin: tokio::sync::Mutex::new(child.stdin.take()),
-            stdout: tokio::sync::Mutex::new(child.stdout.take()),
+            own_group: spec.own_group,
+            stdin: tokio::sync::Mutex::new(pipes.stdin),
+            stdout: tokio::sync::Mutex::new(pipes.stdout),
             is_wide: AtomicBool::new(false),
-            stderr: tokio::sync::Mutex::new(child.stderr.take()),
+            stderr: tokio::sync::Mutex::new(pipes.stderr),
             child: tokio::sync::Mutex::new(child),
             reaped: AtomicBool::new(false),
         }))
     }
 }
 
+/// The ends of a process's pipes that are this side's.
+pub(crate) struct Pipes {
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
+}
+
 struct SystemProcess {
     pid: Option<u32>,
+    own_group: bool,
     stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     stdout: tokio::sync::Mutex<Option<ChildStdout>>,
     /// Whether the pipe of stdout was made to hold more.
@@ -216,13 +245,18 @@ impl ServerProcess for SystemProcess {
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
         match self.pid {
-            Some(pid) => platform::signal_group(pid, signal),
+            // The id of a process that was waited for may be another one's.
             None => Ok(()),
+            Some(_) if !self.own_group && self.reaped.load(Ordering::Acquire) => Ok(()),
+            Some(pid) => platform::signal(pid, self.own_group, signal),
         }
     }
 
     fn group_alive(&self) -> bool {
-        self.pid.is_some_and(platform::group_alive)
+        match self.own_group {
+            true => self.pid.is_some_and(platform::group_alive),
+            false => !self.reaped.load(Ordering::Acquire),
+        }
     }
 
     async fn wait(&self) -> io::Result<Exit> {
@@ -276,6 +310,7 @@ impl StdioLink {
             args: target.args.clone(),
             env: environment(&settings.env, &target.env),
             cwd: target.cwd.clone(),
+            own_group: settings.own_group,
         };
         let process: Arc<dyn ServerProcess> = Arc::from(launcher.spawn(&spec).map_err(|error| {
             let place = spec.cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();

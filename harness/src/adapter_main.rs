@@ -209,10 +209,31 @@ impl Adapter {
                 return Ok(json!({ "ns": self.subject().await?.bench(&call, calls).await? }));
             }
             "open" => {
-                let targets = read(params.remove("servers").unwrap_or_default())?;
+                let mut targets: BTreeMap<String, Target> =
+                    read(params.remove("servers").unwrap_or_default())?;
                 let revision = read(params.remove("revision").unwrap_or_default())?;
+                let scale = params.remove("clock_scale").and_then(|scale| scale.as_u64()?.try_into().ok());
+                let plain: Vec<String> = targets.keys().cloned().collect();
+                if let Some(Value::Object(entries)) = params.get_mut("entries") {
+                    for (name, entry) in entries {
+                        lead(name, entry, &mut targets);
+                    }
+                    // What has no more to say than its target.
+                    let plain: Vec<&String> = plain
+                        .iter()
+                        .filter(|name| !entries_of(&params).any(|entry| entry == *name))
+                        .collect();
+                    params.insert("servers".to_owned(), json!(plain));
+                }
                 let op = operation(method, params)?;
-                self.start(targets, revision).await?.run(method, &op).await?
+                // A second agent lives in the host of the first.
+                let second = matches!(&op, Op::Open(open) if open.agent.is_some());
+                let running = self.subject.lock().await.clone().filter(|_| second);
+                let subject = match running {
+                    Some(running) => running,
+                    None => self.start(targets, revision, scale.unwrap_or(1)).await?,
+                };
+                subject.run(method, &op).await?
             }
             _ => {
                 // Of `cancel`, the step is the one to cancel.
@@ -234,11 +255,15 @@ impl Adapter {
         &self,
         targets: BTreeMap<String, Target>,
         revision: Revision,
+        clock_scale: u32,
     ) -> Result<Arc<dyn Subject>, Refusal> {
         let context = CaseContext {
             targets,
             revision,
             directory: self.directory.clone(),
+            clock_scale,
+            // They come with the other variables.
+            config_env: BTreeMap::new(),
             official_scenario: None,
             official_context: None,
             events: Arc::new(Reported),
@@ -268,19 +293,64 @@ fn operation(method: &str, mut params: Map<String, Value>) -> Result<Op, Refusal
         return Err(Refusal::Unknown(method.to_owned()));
     }
     let texts: &[&str] = match method {
-        "call" => {
-            params.remove("name");
-            &["arguments"]
+        "call" | "inspect" | "control" => {
+            // The raw name says it, where there is one.
+            if params.contains_key("tool") {
+                params.remove("name");
+            }
+            &["arguments", "value"]
         }
         "open" => &["sampling", "elicitation"],
         _ => &[],
     };
-    for name in texts {
-        if let Some(value) = params.get_mut(*name) {
-            *value = Value::String(value.to_string());
+    as_text(&mut params, texts);
+    if let Some(Value::Object(set)) = params.get_mut("set") {
+        let names: Vec<String> = set.keys().cloned().collect();
+        as_text(set, &names);
+    }
+    if let Some(Value::Object(entries)) = params.get_mut("entries") {
+        for entry in entries.values_mut().filter_map(Value::as_object_mut) {
+            as_text(entry, &["supplied_tools", "auth", "policy"]);
         }
     }
     read(json!({ method: params }))
+}
+
+/// JSON as it stands in scenario files: in a string.
+fn as_text(members: &mut Map<String, Value>, names: &[impl AsRef<str>]) {
+    for name in names {
+        if let Some(value) = members.get_mut(name.as_ref()) {
+            *value = Value::String(value.to_string());
+        }
+    }
+}
+
+fn entries_of(params: &Map<String, Value>) -> impl Iterator<Item = &String> {
+    params.get("entries").and_then(Value::as_object).into_iter().flat_map(Map::keys)
+}
+
+/// Takes out of an entry where it leads to, and makes a target of that. An entry with a command and a URL has two.
+fn lead(name: &str, entry: &mut Value, targets: &mut BTreeMap<String, Target>) {
+    let Some(members) = entry.as_object_mut() else { return };
+    let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
+    let kind = text(members.remove("type"));
+    members.remove("argv");
+    let args = members.remove("args").and_then(|args| serde_json::from_value(args).ok()).unwrap_or_default();
+    let stdio =
+        text(members.remove("command")).map(|command| Target::Stdio { command, args, env: BTreeMap::new() });
+    let http = text(members.remove("url")).map(|url| match kind.as_deref() {
+        Some("sse") => Target::SseLegacy { url },
+        _ => Target::Http { url },
+    });
+    let (first, second) = if kind.as_deref() == Some("stdio") { (stdio, http) } else { (http, stdio) };
+    if let (Some(_), Some(second)) = (&first, &second) {
+        let also = format!("{name} (also)");
+        members.insert("also".to_owned(), Value::from(also.as_str()));
+        targets.insert(also, second.clone());
+    }
+    if let Some(target) = first.or(second) {
+        targets.insert(name.to_owned(), target);
+    }
 }
 
 /// Reports to the harness what happens by itself.

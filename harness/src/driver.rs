@@ -26,6 +26,10 @@ pub struct Hello {
     /// The features it has, see [`sparring_scenarios::op::FEATURES`].
     #[serde(default)]
     pub features: Vec<String>,
+    /// All durations of the client are divided by this, always. With the feature `clock` it is the harness that says by
+    /// how much.
+    #[serde(default, rename = "clock_scale", skip_serializing_if = "Option::is_none")]
+    pub clock_scale: Option<u32>,
 }
 
 /// Where a scripted server is to be found, as the driver is told.
@@ -79,6 +83,11 @@ pub struct CaseContext {
     pub official_scenario: Option<String>,
     /// What the framework would tell them beside the name: an object, for scenarios that carry data.
     pub official_context: Option<serde_json::Value>,
+    /// By how much a client with the feature `clock` divides its durations in this case; 1 leaves them as they are.
+    pub clock_scale: u32,
+    /// The folders that variables of the profile's `config.files` lead to: a host that reads configuration files gets
+    /// them into its environment.
+    pub config_env: BTreeMap<String, String>,
     /// Takes the driver's events.
     pub events: Arc<dyn DriverEvents>,
 }
@@ -125,6 +134,14 @@ pub trait Subject: Send + Sync {
     ) -> Result<Option<Vec<u64>>, DriverError> {
         let _ = (call, calls);
         Ok(None)
+    }
+    /// Ends the client's process by a signal (`SIGTERM`…), or by closing its stdin (`exit`), and waits until it is gone.
+    /// The next [`Op::Open`] starts a new one in the same folder. For drivers with the feature `process`.
+    ///
+    /// # Errors
+    /// As of [`Subject::run`].
+    async fn signal(&self, signal: &str) -> Result<Outcome, DriverError> {
+        Ok(Outcome::Unsupported { reason: format!("the client is no process that {signal} could end") })
     }
     /// Ends the client, by force if need be, with all its processes. Returns the processes that had escaped it:
     /// process id and command line.

@@ -1,5 +1,6 @@
 //! Clients in this process: the trait that `cargo test` users implement, and its driver.
 
+use crate::dialect;
 use crate::driver::{CaseContext, Driver, DriverError, Hello, Subject, Target};
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -88,10 +89,7 @@ impl<C: Client> Subject for Running<C> {
     async fn run(&self, step: &str, op: &Op) -> Result<Outcome, DriverError> {
         let returned = match op {
             Op::Open(options) => {
-                let targets = self
-                    .targets
-                    .iter()
-                    .filter(|(name, _)| options.servers.is_empty() || options.servers.contains(name))
+                let targets = dialect::chosen(&options.servers, &options.entries, &self.targets)
                     .map(|(name, target)| (name.clone(), target.clone()))
                     .collect();
                 self.client.open(targets, options).await

@@ -14,6 +14,7 @@ pub mod browser;
 mod cargo_test;
 #[doc(hidden)]
 pub mod cli;
+mod dialect;
 pub mod driver;
 pub mod drivers;
 pub mod in_process;

@@ -1,10 +1,13 @@
 //! Which cases are run, and why others are not.
 
+use crate::dialect;
 use crate::driver::Hello;
 use globset::GlobMatcher;
+use sparring_profiles::ConfigSettings;
 use sparring_reports::model::Verdict;
 use sparring_scenarios::catalogue;
 use sparring_scenarios::op::Op;
+use sparring_scenarios::placeholder::{self, Known};
 use sparring_scenarios::profile::{Profile, is_always_made};
 use sparring_scenarios::scenario::{Check, Scenario, StepAction, parse_revisions};
 use sparring_wire::{Revision, Transport};
@@ -23,13 +26,15 @@ pub struct Case {
     pub revision: Revision,
     /// Over which transport.
     pub transport: Transport,
+    /// The dialect in which configuration files are written for the client, where the scenario has some.
+    pub dialect: Option<Arc<ConfigSettings>>,
 }
 
 impl Case {
     /// The case of a scenario, whether or not the scenario applies there.
     pub fn new(scenario: Arc<Scenario>, revision: Revision, transport: Transport) -> Self {
         let id = format!("{}[{revision},{transport}]", scenario.scenario);
-        Self { id, scenario, revision, transport }
+        Self { id, scenario, revision, transport, dialect: None }
     }
 }
 
@@ -139,8 +144,18 @@ pub fn plan(
     filter: &Filter,
 ) -> Result<Vec<Planned>, PlanError> {
     let mut cases = Vec::new();
+    let settings = profile.map_or_else(ConfigSettings::default, |profile| profile.settings().config);
+    let dialect = Arc::new(settings);
     for scenario in scenarios {
-        cases.extend(cases_of(scenario)?);
+        let filled = profile
+            .filter(|_| placeholder::any(scenario))
+            .map(|profile| Arc::new(Known { case: None, profile: Some(profile) }.scenario(scenario)));
+        let scenario = filled.as_ref().unwrap_or(scenario);
+        let configured = operations(scenario).any(|op| matches!(op, Op::Configure(_)));
+        for mut case in cases_of(scenario)? {
+            case.dialect = configured.then(|| Arc::clone(&dialect));
+            cases.push(case);
+        }
     }
     let by_case = Patterns::new("case", &filter.cases)?;
     let by_scenario = Patterns::new("scenario", &filter.scenarios)?;
@@ -236,6 +251,22 @@ fn not_applicable(case: &Case, profile: Option<&Profile>) -> Option<String> {
             None => format!("it judges the promise `{missing}`, and no profile was given"),
         });
     }
+    // What the profile says has been put in.
+    if let Some(missing) = placeholder::promises_of_steps(&case.scenario).first() {
+        return Some(match profile {
+            Some(_) => format!("the profile does not promise `{missing}`, from which its steps take a value"),
+            None => format!("its steps take a value from the promise `{missing}`, and no profile was given"),
+        });
+    }
+    for op in operations(&case.scenario) {
+        if let (Op::Configure(configure), Some(own)) = (op, &case.dialect)
+            && configure.dialect.is_none()
+            && let Some(lacking) = dialect::missing(own, configure).first()
+        {
+            let lacking = serde_json::to_value(lacking).unwrap_or_default();
+            return Some(format!("the host's configuration has no name for {lacking} (`config.keys`)"));
+        }
+    }
     if checks_for(case, profile).is_empty() {
         return Some(format!(
             "none of its checks has something to judge in {} over {}",
@@ -252,18 +283,10 @@ fn unsupported(case: &Case, hello: &Hello) -> Option<String> {
     if !hello.revisions.contains(&case.revision) {
         return Some(format!("the driver lacks the revision {}", case.revision));
     }
-    let operations: Vec<&Op> = case
-        .scenario
-        .drive
-        .iter()
-        .filter_map(|step| match &step.action {
-            StepAction::Op(op) => Some(op.as_ref()),
-            StepAction::WaitFor(_) => None,
-        })
-        .collect();
+    let operations: Vec<&Op> = operations(&case.scenario).collect();
     let operation = operations
         .iter()
-        .filter(|op| !matches!(op, Op::Await(_)))
+        .filter(|op| !op.is_harness_own())
         .map(|op| op.name())
         .find(|name| !hello.operations.iter().any(|has| has == name));
     if let Some(operation) = operation {
@@ -276,8 +299,26 @@ fn unsupported(case: &Case, hello: &Hello) -> Option<String> {
     if case.scenario.servers.len() > 1 {
         features.insert("several-servers");
     }
+    if case.scenario.clock_scale.is_some() && hello.clock_scale.is_none_or(|scale| scale < 2) {
+        features.insert("clock");
+    }
     let feature = features.into_iter().find(|feature| !hello.features.iter().any(|has| has == feature));
     feature.map(|feature| format!("the driver lacks the feature `{feature}`"))
+}
+
+fn operations(scenario: &Scenario) -> impl Iterator<Item = &Op> {
+    scenario.drive.iter().filter_map(|step| match &step.action {
+        StepAction::Op(op) => Some(op.as_ref()),
+        StepAction::WaitFor(_) => None,
+    })
+}
+
+/// By how much the client's durations are divided in a scenario: as its driver says, or as the scenario asks a driver
+/// that can do it.
+pub fn clock_scale(scenario: &Scenario, hello: &Hello) -> u32 {
+    let can = hello.features.iter().any(|feature| feature == "clock");
+    let asked = scenario.clock_scale.filter(|_| can);
+    hello.clock_scale.or(asked).unwrap_or(1).max(1)
 }
 
 /// The features that the arguments of an operation ask for.
@@ -290,8 +331,30 @@ fn features_of(op: &Op) -> Vec<&'static str> {
             (open.backoff_ms.is_some(), "restart"),
             (!open.headers.is_empty(), "headers"),
             (open.client_id.is_some(), "oauth"),
+            (!open.entries.is_empty(), "entries"),
+            (open.cwd.is_some() || open.project.is_some() || !open.env.is_empty(), "surroundings"),
+            (!open.set.is_empty(), "settings"),
+            (open.config, "config"),
+            (open.idle, "idle"),
+            (open.agent.is_some(), "agents"),
         ],
-        Op::Call(call) => &[(call.timeout_ms.is_some(), "call-timeout"), (call.progress, "progress")],
+        Op::Call(call) => &[
+            (call.timeout_ms.is_some(), "call-timeout"),
+            (call.progress, "progress"),
+            (call.agent.is_some(), "agents"),
+        ],
+        Op::Control(control) => &[
+            (control.agent.is_some(), "agents"),
+            (control.what == sparring_scenarios::op::Controlled::Set, "settings"),
+        ],
+        Op::Inspect(inspect) => &[(inspect.agent.is_some(), "agents")],
+        Op::Signal(_) => &[(true, "process")],
+        Op::Tools(of)
+        | Op::Resources(of)
+        | Op::Templates(of)
+        | Op::Prompts(of)
+        | Op::Ping(of)
+        | Op::Close(of) => &[(of.agent.is_some(), "agents")],
         Op::SetRoots(_) => &[(true, "roots")],
         _ => &[],
     };

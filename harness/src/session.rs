@@ -9,6 +9,7 @@ use sparring_reports::model::{
     Basis, BasisKind, CaseReport, ClientInfo, Conclusion, FORMAT_VERSION, JudgeKind, JudgeReport, Level,
     RunReport, Skipped, Verdict,
 };
+use sparring_scenarios::placeholder::{self, Known};
 use sparring_scenarios::profile::Profile;
 use sparring_scenarios::scenario::{Check, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +124,7 @@ impl Session {
                 version: self.hello.version.clone(),
                 driver: self.driver.kind().to_owned(),
                 command: self.driver.command(),
-                profile: self.profile.as_ref().and_then(|p| p.host.name.clone()),
+                profile: self.profile.as_ref().and_then(|p| p.name().map(str::to_owned)),
             },
             started: started.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
             took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -144,6 +145,10 @@ impl Session {
         } else {
             without_steps(&case.scenario)
         };
+        let scenario = match placeholder::any(&scenario) {
+            true => Arc::new(Known { case: Some(&run.folder), profile: None }.scenario(&scenario)),
+            false => scenario,
+        };
         let facts = Facts {
             case: &case.id,
             scenario: &scenario,
@@ -151,6 +156,7 @@ impl Session {
             transport: case.transport,
             profile: self.profile.as_ref(),
             floor: run.floor.map(|floor| judge::Floor { latest_us: floor.latest_us }),
+            clock_scale: run.clock_scale,
         };
         let mut verdicts = judge::judge(&facts, &run.transcript);
         let here: BTreeSet<_> =

@@ -268,6 +268,7 @@ fn case(drive: &str, deadline_ms: u64) -> Case {
         scenario: scenario(drive, deadline_ms),
         revision: Revision::V2025_11_25,
         transport: Transport::Stdio,
+        dialect: None,
     }
 }
 
@@ -963,6 +964,8 @@ fn context(directory: &std::path::Path) -> CaseContext {
         directory: directory.to_owned(),
         official_scenario: None,
         official_context: None,
+        clock_scale: 1,
+        config_env: std::collections::BTreeMap::new(),
         events: Arc::new(Tells(Mutex::default())),
     }
 }

@@ -1,6 +1,6 @@
 //! Reading profiles, and asking them.
 
-use crate::sections::{FIELDS, Profile};
+use crate::sections::{FIELDS, Field, Profile};
 use crate::words::ProfileTransport;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +60,13 @@ impl std::error::Error for Mistake {}
 /// Fields that say how or where to judge the other fields of their section, and promise nothing themselves.
 const SETTINGS: [&str; 4] =
     ["timeouts.settable", "restart.settable", "restart.transports", "list_changed.transports"];
+
+impl Field {
+    /// Whether it is a promise, and not only a word on how or where to judge the others of its section.
+    pub fn is_promise(&self) -> bool {
+        !SETTINGS.contains(&self.id)
+    }
+}
 
 /// More profiles than may extend one another.
 const DEEPEST: usize = 8;
@@ -197,13 +204,18 @@ impl Profile {
         made
     }
 
-    /// The value of a promise, as JSON; `None` if it is not made. `errors.codes.timeout` reaches into a table.
+    /// The value of a promise, as JSON; `None` if it is not made. `errors.codes.timeout` reaches into a table,
+    /// `results.text_limit.0` into a list.
     pub fn value(&self, id: &str) -> Option<Value> {
         let mut parts = id.split('.');
         let (section, name) = (parts.next()?, parts.next()?);
         let field = self.fields().remove(section)?.remove(name)?;
         parts.try_fold(field, |value, part| match value {
             Value::Object(mut members) => members.remove(part),
+            Value::Array(mut items) => {
+                let at = part.parse().ok().filter(|at| *at < items.len())?;
+                Some(items.swap_remove(at))
+            }
             _ => None,
         })
     }
@@ -278,7 +290,7 @@ fn place_of_field(text: &str, id: &str) -> (usize, usize, usize) {
 }
 
 /// The field of that id.
-pub fn field(id: &str) -> Option<&'static crate::sections::Field> {
+pub fn field(id: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.id == id)
 }
 

@@ -177,6 +177,18 @@ sections! {
         shape: Vec<Shape> = vec![Shape::Map, Shape::List],
         /// The places read, strongest first; with `{home}`, `{cwd}`, `{project}`, `{env:NAME}`.
         files: Vec<String> = strings(["{cwd}/.mcp.json", "{home}/.config/sparring-client/mcp.json"]),
+        /// The key of a configuration file that names a folder with further files, each of one server.
+        folder_key: String,
+        /// Those of `files` that count only as long as the others of their kind, project or user, are not there.
+        legacy: Vec<String> = Vec::new(),
+        /// Files of other programs, whose servers are taken over if the user wants that. Own ones win.
+        imports: Vec<String> = Vec::new(),
+        /// Files of other programs that are read in any case; their stdio servers only if the user wants that.
+        imports_http: Vec<String> = Vec::new(),
+        /// The key of an entry that holds a list of tools, which belongs into the cache.
+        inline_cache: String,
+        /// The order in which servers are listed.
+        listing: Listing = Listing::Configured,
         /// The same name in two places.
         merge: Merge = Merge::ReplaceEntry,
         /// What a project is.
@@ -218,8 +230,8 @@ sections! {
         ],
         /// An unset variable without default.
         unset: Unset = Unset::DisableServer,
-        /// The argv arrives byte for byte.
-        argv_verbatim: bool = true,
+        /// The argv arrives byte for byte: no variable is replaced in it.
+        argv_verbatim: bool = false,
         /// Working directory of a child if none is set.
         cwd_default: Base = Base::Host,
         /// Where a relative working directory starts.
@@ -461,6 +473,11 @@ sections! {
         always_allow: AlwaysAllow = AlwaysAllow::Tool,
         /// Wrapper tools obey it.
         wrappers_too: bool = true,
+        /// A hook of the program can refuse single calls.
+        gate: bool = true,
+        /// A session can have fewer tools than there are: single tools or servers switched off, or only some allowed, by
+        /// name or glob. A tool that a server adds later is there.
+        session_filter: bool = true,
     }
 
     /// `[disclosure]`: tools that the model does not see at once.
@@ -495,6 +512,8 @@ sections! {
         per_server: bool = true,
         /// There is a mode that binds all tools up to a threshold.
         auto: bool = true,
+        /// How long what was found stays found.
+        found_lasts: FoundLasts = FoundLasts::Conversation,
         /// The host's own tools are not deferred.
         native_eager: bool = true,
     }
@@ -619,6 +638,7 @@ fn default_keys() -> BTreeMap<Neutral, Names> {
         (LazyConnect, one("lazyConnect")),
         (Shared, one("shared")),
         (Auth, one("auth")),
+        (Policy, one("policy")),
     ])
 }
 

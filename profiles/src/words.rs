@@ -66,6 +66,13 @@ words! {
         /// The entry is refused.
         Error,
     }
+    /// The order in which servers are listed.
+    Listing {
+        /// As they are configured.
+        Configured,
+        /// Those of the user before those of the project, and each by name, in any case.
+        ByName,
+    }
     /// When an edit of the configuration counts.
     Reload {
         /// When the program starts again.
@@ -517,6 +524,13 @@ words! {
         /// It joins the list of tools.
         Unlock,
     }
+    /// How long what was found stays found.
+    FoundLasts {
+        /// Until the run ends.
+        Run,
+        /// As long as the conversation, also when that is compacted.
+        Conversation,
+    }
     /// A call of a deferred tool that was not found before.
     Unfound {
         /// It is refused.
@@ -613,6 +627,8 @@ pub enum Neutral {
     Shared,
     /// OAuth settings.
     Auth,
+    /// Rules of policy for the server.
+    Policy,
 }
 
 /// Failures that have a code or text of the host's own.

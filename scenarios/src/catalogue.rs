@@ -147,9 +147,20 @@ fn promise_catalogue() -> &'static Catalogue<Promise> {
     CATALOGUE.get_or_init(|| {
         let json = include_str!(concat!(env!("OUT_DIR"), "/promises.json"));
         #[expect(clippy::expect_used, reason = "embedded; a test reads it")]
-        Catalogue::new(serde_json::from_str(json).expect("the embedded catalogue is valid"), |p: &Promise| {
-            &p.id
-        })
+        let said: Vec<Promise> = serde_json::from_str(json).expect("the embedded catalogue is valid");
+        // Each field is a promise. Where nobody has said it as a sentence, the field says what it means.
+        let fields = sparring_profiles::FIELDS.iter().filter(|field| field.is_promise());
+        let mut entries: Vec<Promise> = fields
+            .map(|field| {
+                let sentence = said.iter().find(|promise| promise.id == field.id);
+                sentence
+                    .cloned()
+                    .unwrap_or_else(|| Promise { id: field.id.into(), text: field.about.trim().into() })
+            })
+            .collect();
+        let others = said.into_iter().filter(|promise| sparring_profiles::field(&promise.id).is_none());
+        entries.extend(others);
+        Catalogue::new(entries, |p: &Promise| &p.id)
     })
 }
 
@@ -163,9 +174,11 @@ pub fn requirements() -> impl Iterator<Item = &'static Requirement> {
     requirement_catalogue().entries.iter()
 }
 
-/// The promise with this id. Scenarios may name a value with it (`naming.max_len = 64`), which plays no part here.
+/// The promise with this id. Scenarios may name a value with it (`naming.max_len = 64`) or a part of a table
+/// (`errors.codes.timeout`), which play no part here.
 pub fn promise(id: &str) -> Option<&'static Promise> {
-    promise_catalogue().get(id.split('=').next().unwrap_or(id).trim())
+    let id = id.split(['=', '~', '!']).next().unwrap_or(id).trim();
+    promise_catalogue().get(crate::profile::field_of(id))
 }
 
 /// All promises that scenarios and monitors can judge.
@@ -180,9 +193,9 @@ mod tests {
 
     #[test]
     fn the_catalogue_is_read_whole_and_its_ids_are_unique() {
-        assert_eq!(requirements().count(), 680);
+        assert_eq!(requirements().count(), 681);
         let ids: HashSet<&str> = requirements().map(|r| r.id.as_str()).collect();
-        assert_eq!(ids.len(), 680);
+        assert_eq!(ids.len(), 681);
         let ids: HashSet<&str> = promises().map(|p| p.id.as_str()).collect();
         assert_eq!(ids.len(), promises().count());
     }

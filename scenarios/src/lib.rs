@@ -2,6 +2,7 @@
 //!
 //! - [`scenario`]: a scenario file as types: where it applies, the servers' script, the steps, the checks;
 //! - [`pattern`]: how a check names an event;
+//! - [`placeholder`]: values in a scenario that are known only when the client and the case are;
 //! - [`catalogue`]: the requirements of the specification, and the promises of host profiles;
 //! - [`load`]: reads scenario files, strictly;
 //! - [`lint`]: what is wrong with scenarios that can be read;
@@ -14,11 +15,11 @@
 pub mod catalogue;
 pub mod code;
 pub mod diagnostic;
-mod json_at;
 pub mod lint;
 pub mod load;
 pub mod op;
 pub mod pattern;
+pub mod placeholder;
 pub mod profile;
 mod scalar;
 pub mod scenario;

@@ -2,7 +2,6 @@
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
-use crate::json_at::Part;
 use crate::scenario::Scenario;
 use crate::yaml::{self, Node, Path, Step};
 use serde::de::DeserializeOwned;
@@ -10,6 +9,7 @@ use serde_saphyr::Error as YamlError;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use sparring_mock_servers::library;
 use sparring_mock_servers::script::{CLIENT_METHODS, ServerScript, Trigger};
+use sparring_wire::json_at::Part;
 use std::borrow::Cow;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,12 @@
 //! The operations that a driver is asked to do. The same words stand in scenario files (`drive:`), in the driver
 //! protocol and in the in-process trait.
 
+mod host;
+mod own;
+
+pub use host::{Control, Controlled, Entry, Inspect, Inspected};
+pub use own::{Configure, Disk, Signal, Write, extension, usual_shape};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sparring_mock_servers::script::JsonText;
@@ -10,6 +16,7 @@ use std::collections::BTreeMap;
 /// An operation, with its arguments as a scenario gives them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "they are few, and boxed where they are kept")]
 pub enum Op {
     /// Connect to servers. Returns `{"servers": {name: {"ok": bool, "protocolVersion", "serverInfo", "capabilities",
     /// "instructions", "error": {"kind", "message"}}}}`; fails if no server could be opened.
@@ -47,6 +54,22 @@ pub enum Op {
     SetRoots(SetRoots),
     /// Close the connections, of one server or of all. Returns `{}`.
     Close(Of),
+    /// Look at a host from inside. Returns what [`Inspected`] says.
+    Inspect(Inspect),
+    /// Tell a host what its user or its program would. Returns `{}`, or more if the host has more to say.
+    Control(Control),
+    /// Write files into the case's folder. The harness does it by itself.
+    Write(Write),
+    /// Write a configuration file in the dialect of the client's profile. The harness does it by itself. Its outcome is
+    /// `{"path"}`, from the case's folder.
+    Configure(Configure),
+    /// Look at files of the case's folder. The harness does it by itself. Its outcome is `{"exists": bool, "kind":
+    /// "file", "folder" or "link", "mode": octal, "text", "json", "contains"?: bool}`; of a folder it has `"files":
+    /// [{"path", "kind", "mode", "size", "contains"?}]`, with all that is below it.
+    Disk(Disk),
+    /// End the client's process by a signal, and wait until it is gone; the next `open` starts a new one in the same
+    /// folder (feature `process`). The harness does it by itself.
+    Signal(Signal),
 }
 
 impl Op {
@@ -70,12 +93,24 @@ impl Op {
             Self::Ping(_) => "ping",
             Self::SetRoots(_) => "set_roots",
             Self::Close(_) => "close",
+            Self::Inspect(_) => "inspect",
+            Self::Control(_) => "control",
+            Self::Write(_) => "write",
+            Self::Configure(_) => "configure",
+            Self::Disk(_) => "disk",
+            Self::Signal(_) => "signal",
         }
+    }
+
+    /// Whether the harness does it by itself, so that no driver declares it.
+    pub const fn is_harness_own(&self) -> bool {
+        matches!(self, Self::Await(_) | Self::Write(_) | Self::Configure(_) | Self::Disk(_) | Self::Signal(_))
     }
 }
 
-/// The names of all operations that a driver can declare. `await` is the harness's own and needs no declaration.
-pub const OPERATIONS: [&str; 16] = [
+/// The names of all operations that a driver can declare. `await`, `write`, `configure`, `disk` and `signal` are the
+/// harness's own and need no declaration.
+pub const OPERATIONS: [&str; 18] = [
     "open",
     "tools",
     "call",
@@ -92,6 +127,8 @@ pub const OPERATIONS: [&str; 16] = [
     "ping",
     "set_roots",
     "close",
+    "inspect",
+    "control",
 ];
 
 /// Features that a driver can declare besides operations; scenarios name them in `where.needs`.
@@ -103,8 +140,16 @@ pub const OPERATIONS: [&str; 16] = [
 /// - `several-servers`: one `open` can connect to more than one server;
 /// - `call-timeout`: it honours `timeout_ms` of a call;
 /// - `restart`: it brings a stdio server back that ended;
-/// - `headers`: it sends configured HTTP headers.
-pub const FEATURES: [&str; 10] = [
+/// - `headers`: it sends configured HTTP headers;
+/// - `entries`: it takes the members of servers' entries (`entries` of [`Open`]);
+/// - `surroundings`: it takes a working directory, a project and variables of its own (`cwd`, `project`, `env`);
+/// - `settings`: it takes settings of the host (`set`);
+/// - `config`: it reads its servers from configuration files (`config`);
+/// - `agents`: one host can have several agents, or sessions (`agent`);
+/// - `clock`: it divides all its durations by the `clock_scale` that `open` asks for;
+/// - `idle`: its `open` can leave servers alone (`idle`);
+/// - `process`: signals to its process reach the client, and it can be started again in the same folder.
+pub const FEATURES: [&str; 18] = [
     "sampling",
     "elicitation",
     "roots",
@@ -115,13 +160,21 @@ pub const FEATURES: [&str; 10] = [
     "call-timeout",
     "restart",
     "headers",
+    "entries",
+    "surroundings",
+    "settings",
+    "config",
+    "agents",
+    "clock",
+    "idle",
+    "process",
 ];
 
 /// Arguments of [`Op::Open`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Open {
-    /// Which of the scenario's servers; all by default.
+    /// Which of the scenario's servers; all by default, and if there are `entries`, only these.
     pub servers: Vec<String>,
     /// How the client answers `sampling/createMessage`: the result, as JSON. Absent: the capability is not declared.
     pub sampling: Option<JsonText>,
@@ -144,6 +197,42 @@ pub struct Open {
     /// How it is registered to authenticate (`client_secret_basic`, `client_secret_post`), for clients that are to be
     /// told; by default `client_secret_basic` if there is a secret.
     pub client_authentication: Option<String>,
+    /// What is configured of servers besides where they are, by the names of their entries (feature `entries`). An
+    /// entry whose name is no server's is one more, and says in `of` where it leads.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub entries: BTreeMap<String, Entry>,
+    /// The servers stand in configuration files, which `configure` has written before, and the host reads them by itself
+    /// (feature `config`). The host is told of no server.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub config: bool,
+    /// The host's working directory: a path in the case's folder, which it is itself by default (feature
+    /// `surroundings`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The project that the host is opened on: a path in the case's folder. By default none is given, and the host finds
+    /// out by itself (feature `surroundings`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Variables of the host's own environment, besides those that it has anyway (feature `surroundings`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Settings of the host by name, each as JSON in quotes (feature `settings`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, JsonText>,
+    /// Only launch the host and open the session: servers are contacted when the host does that by itself. By default
+    /// `open` sees to it that they are, as its user could: with a first run, or by starting them by hand (feature
+    /// `idle`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
+    /// The name of the agent or session that is opened. A second one with another name lives in the same host
+    /// (feature `agents`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+/// JSON that may be missing.
+fn maybe_json<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<JsonText>, D::Error> {
+    JsonText::deserialize(deserializer).map(Some)
 }
 
 /// A server, or all of them.
@@ -152,6 +241,9 @@ pub struct Open {
 pub struct Of {
     /// The server's name in the scenario; all by default.
     pub server: Option<String>,
+    /// By this agent; the first by default (feature `agents`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// Arguments of [`Op::Call`].
@@ -160,7 +252,12 @@ pub struct Of {
 pub struct Call {
     /// The tool's raw name, as its server gives it. The harness looks the composed name up in the last `tools`
     /// result where the driver has composed names.
+    #[serde(default)]
     pub tool: String,
+    /// The name that the model would use, instead of `tool`: an alias, a tool of the host's own, one that does not
+    /// exist. Exactly one of the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The server, where more than one has such a tool.
     #[serde(default)]
     pub server: Option<String>,
@@ -173,6 +270,9 @@ pub struct Call {
     /// Ask for progress (feature `progress`).
     #[serde(default)]
     pub progress: bool,
+    /// By this agent; the first by default (feature `agents`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// Arguments of [`Op::Cancel`].

@@ -88,7 +88,8 @@ pub struct Pattern {
     pub code: Option<i64>,
     /// The failure's message contains this text, whatever the case.
     pub message: Option<String>,
-    /// The value of a successful step, or the data of a driver event, contains this JSON.
+    /// The value of a successful step, the data of a driver event, or what a process found itself as (`process: started`:
+    /// `argv`, `env`, `cwd`, `pid`, `process_group`, …), contains this JSON.
     pub value: Option<JsonPattern>,
 }
 
@@ -106,11 +107,16 @@ pub struct Pattern {
 /// - `{"$exactly": x}`: equal to `x` without the subset rule;
 /// - `{"$class": "[A-Za-z0-9_-]"}`: a string that consists of characters of this class: ranges and characters only;
 /// - `{"$blob": n}`: a Base64 string of exactly the library's byte pattern of length `n`;
-/// - `{"$distinct": "name"}`: an array of objects whose members of that name are all different.
+/// - `{"$distinct": "name"}`: an array of objects whose members of that name are all different;
+/// - `{"$contains": "text"}`: a string with this text in it;
+/// - `{"$bytes": [10, 20]}`: a string of so many bytes of UTF-8, from and to;
+/// - `{"$not": x}`: present, and doesn't match `x`;
+/// - `{"$all": [x, y]}`: matches each of these;
+/// - `{"$one_of": [x, y]}`: matches one of these at least.
 pub type JsonPattern = JsonText;
 
 /// The operators of [`JsonPattern`].
-pub const JSON_OPERATORS: [&str; 12] = [
+pub const JSON_OPERATORS: [&str; 17] = [
     "$any",
     "$absent",
     "$type",
@@ -123,6 +129,11 @@ pub const JSON_OPERATORS: [&str; 12] = [
     "$class",
     "$blob",
     "$distinct",
+    "$contains",
+    "$bytes",
+    "$not",
+    "$all",
+    "$one_of",
 ];
 
 /// A text to compare with.

@@ -1,419 +1,31 @@
-//! Host profiles: what a client's makers declare beyond the specification.
+//! Host profiles, as scenarios ask them.
 //!
-//! Every field that is set is a promise; its id is its path, such as `naming.max_len`. A field that is not set is not
-//! judged. The fields here are those that a scenario or monitor judges; unknown ones are errors.
+//! The profiles themselves are the crate `sparring-profiles`'. Here their mistakes become [`Diagnostic`]s, and a profile
+//! says what of it counts for a scenario. Every client makes the promises `driver.*` by having a driver.
 
 use crate::catalogue;
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
-use crate::load::read_text;
 use crate::scenario::Scenario;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use sparring_wire::{Revision, Transport};
+use serde_json::Value;
+use sparring_profiles::{Mistake, MistakeKind, Settings};
+use sparring_wire::Transport;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The profile of the reference client.
-pub const REFERENCE: &str = include_str!("../../profiles/built-in/reference.toml");
+pub use sparring_profiles::{BUILT_IN, FIELDS, Field, field};
 
 /// A host profile.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
-    /// Which host it is.
-    pub host: Host,
-    /// Promises about the handshake and cancelling.
-    pub protocol: Protocol,
-    /// Budgets.
-    pub timeouts: Timeouts,
-    /// Promises about finding a server's tools.
-    pub discovery: Discovery,
-    /// Promises about the names of tools.
-    pub naming: Naming,
-    /// Promises about changed lists.
-    pub list_changed: ListChanged,
-    /// Promises about results.
-    pub results: Results,
-    /// Promises about servers that end.
-    pub restart: Restart,
-    /// Promises about the end of a connection.
-    pub shutdown: Shutdown,
-    /// Promises about what stands on a server's output.
-    pub stdio: Stdio,
+    fields: sparring_profiles::Profile,
 }
 
-/// `[host]`: for reports; no promises.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Host {
-    /// The host's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Its version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Its page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-}
-
-macro_rules! section {
-    ($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $type:ty,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(deny_unknown_fields, default)]
-        pub struct $name {
-            $(
-                $(#[$field_about])*
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub $field: Option<$type>,
-            )*
-        }
-    };
-}
-
-section! {
-    /// `[protocol]`.
-    Protocol {
-        /// The revision sent in `initialize`.
-        offers: Revision,
-        /// The counter-offers with which it works on; all others fail the start.
-        accepts: Vec<Revision>,
-        /// Cancelling by the caller sends `notifications/cancelled`.
-        cancel_notifies: bool,
+impl From<sparring_profiles::Profile> for Profile {
+    fn from(fields: sparring_profiles::Profile) -> Self {
+        Self { fields }
     }
 }
-
-section! {
-    /// `[timeouts]`, in seconds.
-    Timeouts {
-        /// Budget of a start.
-        startup_s: f64,
-        /// Budget of a call.
-        tool_s: f64,
-        /// Budget of closing, then force.
-        close_s: f64,
-        /// Which of them the driver may shorten: `startup`, `tool`, `close`.
-        settable: Vec<SettableTimeout>,
-    }
-}
-
-/// Budgets that a driver may shorten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SettableTimeout {
-    /// `startup_s`.
-    Startup,
-    /// `tool_s`.
-    Tool,
-    /// `close_s`.
-    Close,
-}
-
-section! {
-    /// `[discovery]`.
-    Discovery {
-        /// `tools/list` only if `tools` was advertised.
-        needs_capability: bool,
-        /// Follows cursors to the end.
-        paginates: bool,
-        /// Gives up on a list whose cursors never end.
-        bounded: bool,
-    }
-}
-
-section! {
-    /// `[naming]`: the names that the caller sees.
-    Naming {
-        /// The composed name where nothing needs repair, of `{server}` and `{tool}`.
-        template: String,
-        /// A class of characters: all names consist of them.
-        charset: String,
-        /// Characters at most, suffix included.
-        max_len: u32,
-        /// What is done if it is too long.
-        on_overflow: Overflow,
-        /// What is done if two tools have one name.
-        on_clash: Clash,
-        /// Characters of the suffix.
-        hash_len: u32,
-        /// The same names in each run and in any order of arrival.
-        stable: bool,
-    }
-}
-
-/// What is done with a name that is too long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Overflow {
-    /// Cut, with a suffix that makes it unique.
-    Hash,
-    /// Cut.
-    Truncate,
-    /// The tool is not offered.
-    Drop,
-}
-
-/// What is done with two tools of one name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Clash {
-    /// A suffix makes them different.
-    Hash,
-    /// The later one is not offered.
-    SkipLater,
-    /// The start fails.
-    Error,
-    /// The later one takes the name.
-    Replace,
-}
-
-section! {
-    /// `[list_changed]`.
-    ListChanged {
-        /// The reaction to `notifications/tools/list_changed`.
-        tools: OnChange,
-        /// Where it holds; everywhere by default.
-        transports: Vec<ProfileTransport>,
-    }
-}
-
-/// The reaction to a changed list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnChange {
-    /// The list is fetched at once.
-    RefetchNow,
-    /// The list is fetched before the next call.
-    BeforeNextCall,
-    /// None.
-    Ignore,
-}
-
-/// The names of transports in profiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProfileTransport {
-    /// A child process.
-    Stdio,
-    /// Streamable HTTP.
-    Http,
-    /// HTTP+SSE of 2024-11-05.
-    Sse,
-}
-
-impl From<Transport> for ProfileTransport {
-    fn from(transport: Transport) -> Self {
-        match transport {
-            Transport::Stdio => Self::Stdio,
-            Transport::Http => Self::Http,
-            Transport::SseLegacy => Self::Sse,
-        }
-    }
-}
-
-section! {
-    /// `[results]`: how parts of a tool result reach the caller.
-    Results {
-        /// An image block.
-        image: Image,
-        /// An audio block.
-        audio: Audio,
-        /// A resource block with text.
-        embedded_text: EmbeddedText,
-        /// A resource block with a blob that is no image.
-        embedded_blob: EmbeddedBlob,
-        /// A resource link.
-        resource_link: ResourceLink,
-        /// `structuredContent`.
-        structured: Structured,
-        /// `isError: true`.
-        is_error: IsError,
-    }
-}
-
-/// Image blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Image {
-    /// As an image.
-    Image,
-    /// Described in text.
-    Describe,
-    /// A stub stands for it.
-    Stub,
-    /// Gone.
-    Drop,
-}
-
-/// Audio blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Audio {
-    /// As audio.
-    Audio,
-    /// Described in text.
-    Describe,
-    /// Gone.
-    Drop,
-}
-
-/// Embedded text resources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EmbeddedText {
-    /// Its text.
-    Inline,
-    /// Described in text.
-    Describe,
-    /// A stub stands for it.
-    Stub,
-    /// Gone.
-    Drop,
-}
-
-/// Embedded binary resources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EmbeddedBlob {
-    /// As it came.
-    Keep,
-    /// Described in text.
-    Describe,
-    /// A stub stands for it.
-    Stub,
-    /// Gone.
-    Drop,
-}
-
-/// Resource links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ResourceLink {
-    /// As it came.
-    Keep,
-    /// Described in text.
-    Describe,
-    /// The resource is read.
-    Fetch,
-    /// Gone.
-    Drop,
-}
-
-/// Structured content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Structured {
-    /// If there is no content.
-    IfNoContent,
-    /// Instead of the content.
-    Prefer,
-    /// With the content.
-    Both,
-    /// Not at all.
-    Ignore,
-}
-
-/// Tool errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum IsError {
-    /// A result that is marked as an error.
-    ToolError,
-    /// The call fails.
-    Exception,
-    /// As text.
-    Text,
-}
-
-section! {
-    /// `[restart]`.
-    Restart {
-        /// Where it holds.
-        transports: Vec<ProfileTransport>,
-        /// What brings a dead server back.
-        trigger: Trigger,
-        /// The call that met the crash is sent again.
-        retry_call: bool,
-        /// Waits before the attempts, in seconds.
-        backoff_s: Vec<f64>,
-        /// There is a wait before the first attempt.
-        first_wait: bool,
-        /// Attempts in a row, then it gives up.
-        max_attempts: u32,
-        /// Which success clears the count.
-        reset_on: Reset,
-        /// Handshake and `tools/list` are repeated.
-        rediscovers: bool,
-        /// 404 on a session.
-        http_session_lost: SessionLost,
-        /// The driver may set the waits.
-        settable: bool,
-    }
-}
-
-/// What brings a dead server back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trigger {
-    /// The call that found it dead.
-    FailingCall,
-    /// The call after that.
-    NextCall,
-    /// Nothing is needed.
-    AtOnce,
-    /// The user.
-    Manual,
-    /// Nothing.
-    Never,
-}
-
-/// Which success clears the count of attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reset {
-    /// A call.
-    Call,
-    /// A start.
-    Start,
-}
-
-/// The reaction to a lost session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SessionLost {
-    /// The next call opens a new one.
-    NextCall,
-    /// A new one is opened at once.
-    AtOnce,
-    /// The caller gets the error.
-    Surface,
-}
-
-section! {
-    /// `[shutdown]`.
-    Shutdown {
-        /// A stdio child leads a process group; closing ends all of it.
-        own_group: bool,
-        /// SIGKILL to the group after `timeouts.close_s`.
-        kill_group: bool,
-        /// DELETE for each HTTP session.
-        deletes_session: bool,
-    }
-}
-
-section! {
-    /// `[stdio]`.
-    Stdio {
-        /// A line on stdout that is no message is passed over.
-        tolerates_noise: bool,
-    }
-}
-
-/// Fields that say how or where to judge the other fields of their section, and promise nothing themselves.
-const SETTINGS: [&str; 4] =
-    ["timeouts.settable", "restart.settable", "restart.transports", "list_changed.transports"];
 
 impl Profile {
     /// The reference client's.
@@ -421,70 +33,58 @@ impl Profile {
     /// # Errors
     /// What is wrong with the embedded file; a test sees to it that nothing is.
     pub fn reference() -> Result<Self, Diagnostic> {
-        Self::parse("profiles/reference.toml", REFERENCE)
+        Self::named("reference")
     }
 
-    /// Reads a file.
+    /// A built-in profile, in any case, or else a file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it, with its place.
+    pub fn named(name_or_path: &str) -> Result<Self, Diagnostic> {
+        sparring_profiles::Profile::load(name_or_path).map(Self::from).map_err(|mistake| diagnostic(&mistake))
+    }
+
+    /// Reads a file, or takes a built-in profile of that name.
     ///
     /// # Errors
     /// The first thing that is wrong with it, with its place.
     pub fn load(path: &Path) -> Result<Self, Diagnostic> {
-        Self::parse(&path.display().to_string(), &read_text(path)?)
+        Self::named(&path.display().to_string())
     }
 
-    /// Reads a profile from its text.
+    /// Reads a profile from its text. `file` is for errors, and a path in `host.extends` starts in its folder.
     ///
     /// # Errors
     /// The first thing that is wrong with it, with its place.
     pub fn parse(file: &str, text: &str) -> Result<Self, Diagnostic> {
-        let profile: Self = toml::from_str(text).map_err(|e| explain(file, text, &e))?;
-        if let Some((id, message)) = profile.nonsense() {
-            let place = place_of_field(text, id);
-            return Err(Diagnostic::at(file, text, place, Code::Value, format!("`{id}` {message}")));
-        }
-        Ok(profile)
+        sparring_profiles::Profile::parse(file, text).map(Self::from).map_err(|mistake| diagnostic(&mistake))
     }
 
-    /// Values that have the right type but no meaning.
-    fn nonsense(&self) -> Option<(&'static str, &'static str)> {
-        let seconds = |value: Option<f64>| value.is_some_and(|v| !v.is_finite() || v <= 0.0);
-        let naming = &self.naming;
-        if seconds(self.timeouts.startup_s) {
-            return Some(("timeouts.startup_s", "is a number of seconds, above zero"));
-        }
-        if seconds(self.timeouts.tool_s) {
-            return Some(("timeouts.tool_s", "is a number of seconds, above zero"));
-        }
-        if seconds(self.timeouts.close_s) {
-            return Some(("timeouts.close_s", "is a number of seconds, above zero"));
-        }
-        if naming.template.as_ref().is_some_and(|t| !t.contains("{tool}")) {
-            return Some(("naming.template", "needs `{tool}`"));
-        }
-        if naming.charset.as_ref().is_some_and(|c| c.len() < 3 || !c.starts_with('[') || !c.ends_with(']')) {
-            return Some(("naming.charset", "is a class in brackets, such as `[A-Za-z0-9_-]`"));
-        }
-        if naming.max_len == Some(0) {
-            return Some(("naming.max_len", "is above zero"));
-        }
-        if self.restart.backoff_s.iter().flatten().any(|v| !v.is_finite() || *v < 0.0) {
-            return Some(("restart.backoff_s", "is a list of seconds"));
-        }
-        None
+    /// The fields as they stand in the file, with those of the profile that it extends.
+    pub const fn fields(&self) -> &sparring_profiles::Profile {
+        &self.fields
+    }
+
+    /// The host's name, for reports.
+    pub fn name(&self) -> Option<&str> {
+        self.fields.host.name.as_deref()
+    }
+
+    /// What the reference client does to be this host.
+    pub fn settings(&self) -> Settings {
+        self.fields.settings()
     }
 
     /// The ids of all promises that it makes, in order. Those of the driver (`driver.*`) are made by every client.
     pub fn promises_made(&self) -> BTreeSet<String> {
-        let mut made: BTreeSet<String> = always_made().map(str::to_owned).collect();
-        for (section, fields) in self.fields() {
-            made.extend(fields.keys().map(|name| format!("{section}.{name}")));
-        }
-        made.retain(|id| !SETTINGS.contains(&id.as_str()));
+        let mut made = self.fields.promises_made();
+        made.extend(always_made().map(str::to_owned));
         made
     }
 
     /// What of it counts for a scenario over a transport: the ids of all promises that hold there, and what the
-    /// scenario's checks ask for with a value (`naming.max_len = 64`) as they write it.
+    /// scenario's checks ask for with a value (`naming.max_len = 64`) or a part (`errors.codes.timeout`) as they write
+    /// it.
     pub fn promises_for(&self, scenario: &Scenario, transport: Transport) -> BTreeSet<String> {
         let mut made = self.promises_made();
         made.extend(scenario.judge.iter().filter_map(|check| check.promise.clone()));
@@ -492,43 +92,36 @@ impl Profile {
         made
     }
 
-    /// The value of a promise, as JSON; `None` if it is not made.
-    pub fn value(&self, id: &str) -> Option<serde_json::Value> {
-        let (section, name) = id.split_once('.')?;
-        self.fields().remove(section)?.remove(name)
+    /// The value of a promise, as JSON; `None` if it is not made. `errors.codes.timeout` reaches into a table,
+    /// `results.text_limit.0` into a list.
+    pub fn value(&self, id: &str) -> Option<Value> {
+        self.fields.value(id)
     }
 
-    /// Whether it makes what `needed` names: a promise by its id, or by its id and value (`naming.max_len = 64`). Where
-    /// a section says on which transports it holds, `transport` has to be one of them.
+    /// Whether it makes what `needed` names: a promise by its id, by its id and value (`naming.max_len = 64`), or by
+    /// what its value is or holds (`transports.kinds ~ "sse"`; `!~` that it does not). Where a section says on which
+    /// transports it holds, `transport` has to be one of them.
     pub fn makes(&self, needed: &str, transport: Transport) -> bool {
-        let Ok(NeededPromise { id, value }) = NeededPromise::parse(needed) else { return false };
-        let holds = match id.split_once('.') {
-            // A lost session is a matter of HTTP by its nature.
-            Some(("restart", name)) if name != "http_session_lost" => &self.restart.transports,
-            Some(("list_changed", _)) => &self.list_changed.transports,
-            _ => &None,
-        };
-        if holds.as_ref().is_some_and(|transports| !transports.contains(&transport.into())) {
+        let Ok(needed) = NeededPromise::parse(needed) else { return false };
+        if !self.fields.holds_on(needed.id, transport.into()) {
             return false;
         }
-        match value {
-            None => is_always_made(id) || self.value(id).is_some(),
-            Some(value) => self.value(id) == Some(value),
+        let value = self.value(needed.id);
+        match needed.wanted {
+            None => is_always_made(needed.id) || value.is_some(),
+            Some(Wanted::Is(wanted)) => value == Some(wanted),
+            Some(Wanted::Has(wanted)) => value.is_some_and(|value| has(&value, &wanted)),
+            Some(Wanted::Lacks(wanted)) => value.is_some_and(|value| !has(&value, &wanted)),
         }
     }
+}
 
-    fn fields(&self) -> std::collections::BTreeMap<String, serde_json::Map<String, serde_json::Value>> {
-        let serde_json::Value::Object(sections) = serde_json::to_value(self).unwrap_or_default() else {
-            return Default::default();
-        };
-        sections
-            .into_iter()
-            .filter(|(section, _)| section != "host")
-            .filter_map(|(section, fields)| match fields {
-                serde_json::Value::Object(fields) => Some((section, fields)),
-                _ => None,
-            })
-            .collect()
+/// Whether a list has the item, a table the key.
+fn has(value: &Value, wanted: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.contains(wanted),
+        Value::Object(members) => wanted.as_str().is_some_and(|key| members.contains_key(key)),
+        _ => false,
     }
 }
 
@@ -542,74 +135,71 @@ pub fn is_always_made(id: &str) -> bool {
     id.starts_with("driver.")
 }
 
+/// The field that a promise's id names: `errors.codes.timeout` is one of `errors.codes`.
+pub fn field_of(id: &str) -> &str {
+    match id.match_indices('.').nth(1) {
+        Some((at, _)) => id.get(..at).unwrap_or(id),
+        None => id,
+    }
+}
+
 /// An entry of a scenario's `where.promises`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NeededPromise<'a> {
     pub(crate) id: &'a str,
-    pub(crate) value: Option<serde_json::Value>,
+    pub(crate) wanted: Option<Wanted>,
+}
+
+/// What is wanted of a promise's value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Wanted {
+    /// It is this.
+    Is(Value),
+    /// The list or table has this.
+    Has(Value),
+    /// It has not.
+    Lacks(Value),
 }
 
 impl<'a> NeededPromise<'a> {
     /// An id alone, or with a value in TOML, just as it would stand in a profile.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
-        let Some((id, value)) = text.split_once('=') else {
-            return Ok(Self { id: text.trim(), value: None });
+        let (id, make, value): (_, fn(Value) -> Wanted, _) = match text.split_once(['=', '~']) {
+            None => return Ok(Self { id: text.trim(), wanted: None }),
+            Some((id, value)) if text.as_bytes().get(id.len()) == Some(&b'=') => (id, Wanted::Is, value),
+            Some((id, value)) => match id.strip_suffix('!') {
+                Some(id) => (id, Wanted::Lacks, value),
+                None => (id, Wanted::Has, value),
+            },
         };
         let table: toml::Table = toml::from_str(&format!("value = {}", value.trim()))
             .map_err(|e| format!("the value of `{}` is not TOML: {}", id.trim(), e.message()))?;
         let value = table.get("value").cloned().ok_or("there is no value")?;
         let value = serde_json::to_value(value).map_err(|e| e.to_string())?;
-        Ok(Self { id: id.trim(), value: Some(value) })
+        Ok(Self { id: id.trim(), wanted: Some(make(value)) })
     }
 }
 
-fn explain(file: &str, text: &str, error: &toml::de::Error) -> Diagnostic {
-    let place = error.span().map(|span| {
-        let before = text.get(..span.start).unwrap_or(text);
-        let line_start = before.rfind('\n').map_or(0, |n| n + 1);
-        Place::new(
-            before.matches('\n').count() + 1,
-            before[line_start..].chars().count() + 1,
-            text.get(span).and_then(|s| s.lines().next()).map_or(1, |s| s.chars().count().max(1)),
-        )
-    });
-    let message = error.message();
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let (code, message, help) = match quoted.split_first() {
-        Some((word, known)) if message.starts_with("unknown field") => (
-            Code::UnknownKey,
-            format!("`{word}` is not a field of this part of a host profile"),
-            did_you_mean(word, known.iter().copied())
-                .or_else(|| Some(format!("known are {}", known.join(", ")))),
-        ),
-        Some((word, known)) if message.starts_with("unknown variant") => (
-            Code::UnknownWord,
-            format!("`{word}` is not a value of this field"),
-            did_you_mean(word, known.iter().copied())
-                .or_else(|| Some(format!("known are {}", known.join(", ")))),
-        ),
-        _ => (Code::Value, message.to_owned(), None),
+/// A mistake as the other files' are shown.
+fn diagnostic(mistake: &Mistake) -> Diagnostic {
+    let code = match mistake.kind {
+        MistakeKind::Unreadable => Code::Unreadable,
+        MistakeKind::UnknownField => Code::UnknownKey,
+        MistakeKind::UnknownWord => Code::UnknownWord,
+        MistakeKind::Value => Code::Value,
     };
-    match place {
-        Some(place) => Diagnostic::at(file, text, place, code, message).with_help(help),
-        None => Diagnostic::whole_file(file, code, message).with_help(help),
-    }
-}
-
-/// Where a field of a profile is set.
-fn place_of_field(text: &str, id: &str) -> Place {
-    let (section, name) = id.split_once('.').unwrap_or(("", id));
-    let mut inside = false;
-    for (n, line) in text.lines().enumerate() {
-        let trimmed = line.trim_start();
-        if let Some(header) = trimmed.strip_prefix('[') {
-            inside = header.trim_start().starts_with(section);
-        } else if inside && trimmed.split('=').next().is_some_and(|key| key.trim() == name) {
-            let column = line.chars().count() - trimmed.chars().count() + 1;
-            return Place::new(n + 1, column, trimmed.trim_end().chars().count());
+    let help = mistake.known.as_ref().and_then(|(word, known)| {
+        did_you_mean(word, known.iter().map(String::as_str))
+            .or_else(|| Some(format!("known are {}", known.join(", "))))
+    });
+    let message = mistake.message.clone();
+    match mistake.place {
+        Some((line, column, width)) => {
+            let place = Place::new(line, column, width);
+            Diagnostic::at(&mistake.file, &mistake.text, place, code, message).with_help(help)
         }
+        None => Diagnostic::whole_file(&mistake.file, code, message).with_help(help),
     }
-    Place { line: 1, column: 1, width: 1 }
 }
 
 #[cfg(test)]
@@ -671,8 +261,9 @@ mod tests {
         for promise in catalogue::promises().filter(|p| !is_always_made(&p.id)) {
             let (section, name) = promise.id.split_once('.').unwrap();
             let text = format!("[{section}]\n{name} = {{ }}\n");
-            let e = Profile::parse("p", &text).unwrap_err();
-            assert_ne!(e.code, Code::UnknownKey, "{}", promise.id);
+            // An empty table is no value of most fields.
+            let refused = Profile::parse("p", &text).err();
+            assert_ne!(refused.map(|e| e.code), Some(Code::UnknownKey), "{}", promise.id);
         }
     }
 

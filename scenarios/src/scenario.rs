@@ -39,6 +39,11 @@ pub struct Scenario {
     pub drive: Vec<Step>,
     /// The checks.
     pub judge: Vec<Check>,
+    /// All durations of the client are divided by this, as far as it can (a driver with the feature `clock`), so that
+    /// long ones can be tried in a short time; a client that can't makes the case unsupported. The times in this file are
+    /// those of the client's own clock, and are divided too: `timeout_ms`, `backoff_ms`, `*_timeout`, `spacing`.
+    #[serde(default)]
+    pub clock_scale: Option<u32>,
     /// How long a case may take, in milliseconds; 10,000 by default. Not a judgement: a case that runs into it has the
     /// verdict `timeout`.
     #[serde(default)]
@@ -139,7 +144,9 @@ macro_rules! step_form {
 
         impl StepForm {
             /// The operations whose arguments may be left out.
-            const MAY_BE_EMPTY: &[&str] = &["open", "tools", "resources", "templates", "prompts", "ping", "close"];
+            const MAY_BE_EMPTY: &[&str] = &[
+                "open", "tools", "resources", "templates", "prompts", "ping", "close", "configure",
+            ];
 
             fn action(self) -> Result<StepAction, String> {
                 let mut found = Vec::new();
@@ -188,6 +195,12 @@ step_form! {
     ping: op::Of => Ping, "maybe";
     set_roots: op::SetRoots => SetRoots, "surely";
     close: op::Of => Close, "maybe";
+    inspect: op::Inspect => Inspect, "surely";
+    control: op::Control => Control, "surely";
+    write: op::Write => Write, "surely";
+    configure: op::Configure => Configure, "maybe";
+    disk: op::Disk => Disk, "surely";
+    signal: op::Signal => Signal, "surely";
 }
 
 /// Arguments that may be left out: `- open:` is the operation with its defaults, not its absence.

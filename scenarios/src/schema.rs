@@ -4,12 +4,12 @@
 //! (a step's label exists, a pattern has one head) is the lint's matter.
 
 use crate::catalogue::Requirement;
-use crate::profile::Profile;
 use crate::scenario::Scenario;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use sparring_mock_servers::script::ServerScript;
+use sparring_profiles::Profile;
 use sparring_wire::transcript::Event;
 
 /// The version of the formats of scenario and script files. Goes up when a file that was right may be read otherwise or

@@ -5,9 +5,9 @@
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::json_at::{self, Part};
 use crate::scalar::Scalar;
 use serde_saphyr::granit_parser::{Event, Parser, Span};
+use sparring_wire::json_at::{self, Part};
 
 /// Deeper nesting than any input file has.
 const MAX_DEPTH: usize = 64;
@@ -26,12 +26,7 @@ enum Kind {
     Mapping(Vec<(String, Place, Node)>),
 }
 
-/// A step on the way to a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
-    Key(String),
-    Index(usize),
-}
+pub(crate) use sparring_wire::json_at::Step;
 
 /// The way to a value from the top of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

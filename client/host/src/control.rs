@@ -1,16 +1,18 @@
 //! What can be asked of a session, and done to it, besides calls.
 
+use crate::disclosure::DisclosureOptions;
+use crate::policy::{NameSet, Visible};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What to look at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Inspect {
-    /// What the system prompt says of servers and tools: `{text}`.
+    /// What the model gets now: a [`crate::prompt::Prompt`].
     Prompt,
-    /// What holds for a tool.
+    /// What holds for a tool: `policy`, the members of its rule; `layer`; `decision` (`allow`, `ask`, `off`); and
+    /// `withheld`, why the model does not have it.
     Policy {
         /// Its composed name.
         tool: String,
@@ -24,12 +26,13 @@ pub enum Inspect {
     Events,
     /// What the host's log says: warnings that belong to no session.
     Log,
+    /// Calls that wait for the user: a list of [`crate::policy::Question`].
+    Pending,
 }
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "control", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Control {
     /// Starts a server by hand, whatever its state.
     Start {
@@ -61,11 +64,16 @@ pub enum Control {
     },
     /// Begins the session anew, as closing and opening it does.
     Reopen,
-    /// Starts what is started with the first run.
+    /// Begins a turn of the model.
+    Run,
+    /// Starts what is started with the first run, without one.
     Warmup,
+    /// Turns of the conversation are replaced by a summary.
+    Compact,
     /// The user allows what is asked.
     Approve {
-        /// The composed name of the tool; all that is asked if none is named.
+        /// The composed name of the tool; the oldest question if none is named. If nobody asks, the answer is for the next
+        /// question.
         #[serde(default)]
         tool: Option<String>,
         /// And will not be asked again.
@@ -74,9 +82,37 @@ pub enum Control {
     },
     /// The user forbids what is asked.
     Deny {
-        /// The composed name of the tool; all that is asked if none is named.
+        /// The composed name of the tool; the oldest question if none is named.
         #[serde(default)]
         tool: Option<String>,
+        /// Why.
+        #[serde(default)]
+        reason: Option<String>,
+    },
+    /// Whether calls are approved without asking from now on.
+    AutoApprove {
+        /// Whether they are.
+        on: bool,
+    },
+    /// Changes rules of policy; see [`crate::policy::RuleBook::merge`].
+    Rules {
+        /// The changes.
+        rules: Value,
+    },
+    /// Refuses calls of these tools from now on, and of no others.
+    Gate {
+        /// Composed names or globs.
+        names: NameSet,
+    },
+    /// Changes which tools the session has.
+    Visible {
+        /// Those it has.
+        visible: Visible,
+    },
+    /// Changes what the model sees of its tools.
+    Disclosure {
+        /// What it sees.
+        options: DisclosureOptions,
     },
     /// Changes a setting by its id.
     Set {

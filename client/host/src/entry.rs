@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A configured server. The members are the neutral names of `config.keys`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerEntry {
     /// Its name, which is the server's in composed names.
@@ -84,6 +84,37 @@ pub struct ServerEntry {
     /// Where it is from.
     #[serde(skip)]
     pub source: Source,
+}
+
+impl ServerEntry {
+    /// How it is reached; without a `kind`, a URL beats a command. `None`: it says nothing of it.
+    pub fn transport(&self) -> Option<Kind> {
+        let inferred = self.url.as_ref().map(|_| Kind::Http);
+        self.kind.or(inferred).or_else(|| self.command.as_ref().map(|_| Kind::Stdio))
+    }
+
+    /// Whether it is switched on.
+    pub fn is_on(&self) -> bool {
+        self.enabled != Some(false)
+    }
+}
+
+impl std::fmt::Debug for ServerEntry {
+    // Values of variables and headers are often secrets, and so are queries of URLs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerEntry")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("env", &self.env.keys())
+            .field("cwd", &self.cwd)
+            .field("url", &self.url.as_ref().map(|url| url.split('?').next().unwrap_or_default().to_owned()))
+            .field("headers", &self.headers.keys())
+            .field("enabled", &self.enabled)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a server is reached.

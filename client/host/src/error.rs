@@ -13,7 +13,7 @@ pub enum HostError {
         /// The server's name.
         server: String,
         /// What happened.
-        error: sparring_client::Error,
+        error: Box<sparring_client::Error>,
     },
     /// No server of that name is configured.
     #[error("there is no server {0:?}")]
@@ -59,6 +59,9 @@ pub enum HostError {
     /// The call was in flight when its server was restarted by hand.
     #[error("{0} restarted")]
     Restarted(String),
+    /// The tool reports a failure of its own, which is a failure of the call in this host. The text is the tool's.
+    #[error("the tool failed: {0}")]
+    ToolFailed(String),
     /// The configuration is wrong.
     #[error("{0}")]
     Config(String),
@@ -72,7 +75,7 @@ impl HostError {
     pub fn of(server: &str, error: sparring_client::Error) -> Self {
         match error {
             sparring_client::Error::NeedsLogin(_) => Self::NeedsLogin { server: server.to_owned() },
-            error => Self::Server { server: server.to_owned(), error },
+            error => Self::Server { server: server.to_owned(), error: Box::new(error) },
         }
     }
 
@@ -91,7 +94,11 @@ impl HostError {
             Self::OutsideProject { .. } => ErrorCode::OutsideProject,
             Self::UnsetVariable { .. } => ErrorCode::UnsetVariable,
             Self::NeedsLogin { .. } => ErrorCode::NeedsLogin,
-            Self::Denied { .. } | Self::Restarted(_) | Self::Config(_) | Self::Refused(_) => return None,
+            Self::Denied { .. }
+            | Self::Restarted(_)
+            | Self::ToolFailed(_)
+            | Self::Config(_)
+            | Self::Refused(_) => return None,
         })
     }
 
@@ -114,6 +121,7 @@ impl HostError {
             Self::NeedsLogin { .. } => FailureKind::Auth,
             Self::UnsetVariable { .. } | Self::Config(_) => FailureKind::Start,
             Self::Restarted(_) => FailureKind::Closed,
+            Self::ToolFailed(_) => FailureKind::Other,
             _ => FailureKind::Refused,
         };
         let code = match self {

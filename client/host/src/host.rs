@@ -1,18 +1,20 @@
 //! A program's lifetime: configuration, servers, stores.
 
-use crate::Surroundings;
 use crate::clock::Clock;
+use crate::config::{FixedConfig, Loaded};
 use crate::context::{ClientHook, Context};
 use crate::entry::ServerEntry;
 use crate::error::HostError;
 use crate::events::{EventLog, EventSink, Sinks};
 use crate::parts::HostParts;
+use crate::policy::{Change, Scope};
 use crate::pool::{HOST, Instance, Pool, Share};
 use crate::server::target::Place;
 use crate::session::{Session, SessionOptions};
+use crate::surroundings::Surroundings;
 use serde_json::Value;
 use sparring_client::ClientBuilder;
-use sparring_profiles::{Connect, Settings};
+use sparring_profiles::{Connect, Reload, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -22,7 +24,7 @@ type PartsHook = Box<dyn FnOnce(HostParts) -> HostParts + Send>;
 pub struct HostBuilder {
     settings: Settings,
     surroundings: Surroundings,
-    entries: Vec<ServerEntry>,
+    entries: Option<Vec<ServerEntry>>,
     client: ClientHook,
     parts: Vec<PartsHook>,
     sinks: Vec<Arc<dyn EventSink>>,
@@ -33,7 +35,7 @@ impl HostBuilder {
     /// These servers, instead of those of the configuration files.
     #[must_use]
     pub fn entries(mut self, entries: Vec<ServerEntry>) -> Self {
-        self.entries = entries;
+        self.entries = Some(entries);
         self
     }
 
@@ -95,7 +97,39 @@ impl Inner {
     /// Where a session is by default.
     pub(crate) fn place(&self) -> Place {
         let surroundings = &self.context.surroundings;
-        Place { cwd: surroundings.cwd.clone(), project: surroundings.project.clone() }
+        let rule = self.context.settings().config.project_root;
+        Place { cwd: surroundings.cwd.clone(), project: surroundings.project_root(rule) }
+    }
+
+    /// Takes over a configuration.
+    fn configure(&self, loaded: Loaded) {
+        for fault in &loaded.faults {
+            self.context.warn_once(&format!("{}: {}", fault.server, fault.message));
+        }
+        self.context.change_rules(|book| {
+            for entry in loaded.entries.iter().filter(|entry| !entry.policy.is_empty()) {
+                let scope = Scope::Server(entry.name.clone());
+                book.change(Change { scope, rule: Some(entry.policy.clone()) });
+            }
+        });
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if **entries != loaded.entries {
+            *entries = Arc::new(loaded.entries);
+        }
+    }
+
+    /// Reads the configuration again. `false`: it can't be read, and nothing changes.
+    pub(crate) fn reload(&self) -> bool {
+        match self.context.parts.config.load(&self.context.surroundings) {
+            Ok(loaded) => {
+                self.configure(loaded);
+                true
+            }
+            Err(error) => {
+                self.context.warn_once(&error.to_string());
+                false
+            }
+        }
     }
 }
 
@@ -106,7 +140,7 @@ impl Host {
         HostBuilder {
             settings,
             surroundings,
-            entries: Vec::new(),
+            entries: None,
             client: Arc::new(|builder| builder),
             parts: Vec::new(),
             sinks: Vec::new(),
@@ -122,6 +156,9 @@ impl Host {
     pub async fn launch(builder: HostBuilder) -> Result<Self, HostError> {
         let HostBuilder { settings, surroundings, entries, client, parts: hooks, sinks, clock } = builder;
         let mut parts = HostParts::new(&settings, &surroundings, clock);
+        if let Some(entries) = entries {
+            parts.config = Arc::new(FixedConfig(entries));
+        }
         for hook in hooks {
             parts = hook(parts);
         }
@@ -130,7 +167,9 @@ impl Host {
             parts.events = Arc::new(Sinks(all));
         }
         let (connect, reaps) = (settings.startup.connect, settings.shutdown.reaps_orphans);
-        let context = Arc::new(Context::new(settings, surroundings, parts, client));
+        let loaded = parts.config.load(&surroundings)?;
+        let context = Context::new(settings, surroundings, parts, client);
+        context.load_rules()?;
         if reaps {
             let records = Arc::clone(&context.parts.records);
             // A failure leaves them to the next start.
@@ -140,17 +179,18 @@ impl Host {
             inner: Arc::new(Inner {
                 pool: Pool::new(&context),
                 context,
-                entries: RwLock::new(Arc::new(entries)),
+                entries: RwLock::default(),
                 kept: Mutex::default(),
                 next_session: AtomicU64::new(HOST + 1),
             }),
         };
+        host.inner.configure(loaded);
         if connect == Connect::Launch {
             let session = Session::new(&host.inner, HOST, SessionOptions::default());
             if let Err(error) = session.bootstrap().await {
                 drop(session);
                 host.close().await;
-                return Err(error);
+                return Err(host.inner.context.parts.redact.failure(error));
             }
             host.inner.kept().extend(session.into_shares());
         }
@@ -163,9 +203,16 @@ impl Host {
     /// If servers are started with the session, and one fails that must not.
     pub async fn session(&self, options: SessionOptions) -> Result<Session, HostError> {
         let id = self.inner.next_session.fetch_add(1, Ordering::Relaxed);
+        let settings = self.inner.context.settings();
+        if settings.config.reload != Reload::Start {
+            self.inner.reload();
+        }
         let session = Session::new(&self.inner, id, options);
-        match self.inner.context.settings().startup.connect {
-            Connect::Launch | Connect::Session => session.bootstrap().await?,
+        match settings.startup.connect {
+            Connect::Launch | Connect::Session => {
+                let failed = |error| self.inner.context.parts.redact.failure(error);
+                session.bootstrap().await.map_err(failed)?;
+            }
             Connect::FirstRun | Connect::FirstCall => {}
         }
         Ok(session)

@@ -116,3 +116,28 @@ pub struct ModelResult {
     #[serde(rename = "isError", skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
+
+impl ModelResult {
+    /// A result of one text.
+    pub fn of_text(text: impl Into<String>) -> Self {
+        Self { content: vec![Part::Text { text: text.into() }], ..Self::default() }
+    }
+
+    /// A failure that the model is told of.
+    pub fn of_failure(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::of_text(text) }
+    }
+
+    /// Its texts, joined by newlines.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        texts.join("\n")
+    }
+}

@@ -9,7 +9,7 @@ use sparring_profiles::InstructionsSettings;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Prompt {
     /// The text in the system prompt; empty if there is nothing to say.
-    pub text: String,
+    pub system: String,
     /// The definitions of tools: `name`, `description`, `inputSchema`, `outputSchema`.
     pub tools: Vec<Value>,
 }
@@ -22,8 +22,8 @@ impl Prompt {
         disclosing: &Disclosing<'_>,
     ) -> Self {
         let parts = [render(settings, instructions), disclosing.catalog()];
-        let text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-        Self { text, tools: disclosing.definitions() }
+        let system = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        Self { system, tools: disclosing.definitions() }
     }
 }
 

@@ -37,7 +37,7 @@ pub trait Redact: Send + Sync {
         let clean = |text: String| self.clean(&text);
         match error {
             HostError::Server { server, error } => {
-                HostError::Server { server, error: clean_error(error, &clean) }
+                HostError::Server { server, error: Box::new(clean_error(*error, &clean)) }
             }
             HostError::Disabled(name, why) => HostError::Disabled(name, clean(why)),
             HostError::Denied { tool, why } => HostError::Denied { tool, why: clean(why) },

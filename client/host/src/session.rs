@@ -1,19 +1,25 @@
 //! A chat, or an agent: what one model sees and calls.
 
-use crate::control::{Control, Inspect};
+mod calls;
+mod inspect;
+mod registry;
+
+use crate::context::Context;
+use crate::disclosure::{Conversation, DisclosureOptions};
 use crate::entry::ServerEntry;
 use crate::error::HostError;
 use crate::events::SessionId;
 use crate::host::Inner as HostInner;
-use crate::model::{ModelResult, ModelTool, Part, Route};
+use crate::model::ModelTool;
+use crate::policy::{NameGate, Visible};
 use crate::pool::{HOST, Share};
-use crate::server::target::Place;
-use crate::server::{ServerState, Wish, entries, life_millis};
+use crate::server::target::{Place, kind_of};
+use crate::server::{Wish, life_millis};
 use futures_util::future::join_all;
-use serde_json::{Map, Value, json};
-use sparring_client::naming::RawName;
-use sparring_client::{CallOptions, CallResult, Connection, Entry, ListKind};
-use sparring_profiles::{Connect, EventName, OnChange, OnFailure, Trigger, Visible};
+use registry::Registry;
+use serde_json::{Value, json};
+use sparring_client::{Connection, Entry};
+use sparring_profiles::{Connect, EventName, FoundLasts, OnFailure, Reload, Settings, Visible as When};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +32,12 @@ pub struct SessionOptions {
     pub cwd: Option<PathBuf>,
     /// Its project, if it is not the host's.
     pub project: Option<PathBuf>,
-    /// Only these tools, by composed names or globs; all if missing.
-    pub allowed: Option<Vec<String>>,
+    /// Which tools it has.
+    pub visible: Visible,
+    /// What the model sees of them.
+    pub disclosure: DisclosureOptions,
+    /// The conversation that it goes on with.
+    pub conversation: Conversation,
     /// It shares no server with others.
     pub isolated: bool,
     /// It has no servers at all.
@@ -37,12 +47,22 @@ pub struct SessionOptions {
 struct Inner {
     host: Arc<HostInner>,
     id: SessionId,
-    options: SessionOptions,
     place: Place,
+    isolated: bool,
+    without_servers: bool,
+    /// The servers as they were configured when that was last looked at.
+    entries: Mutex<Arc<Vec<ServerEntry>>>,
+    visible: Mutex<Visible>,
+    disclosure: Mutex<DisclosureOptions>,
+    conversation: Mutex<Conversation>,
+    /// Refuses calls, besides the host's gate.
+    gate: Mutex<NameGate>,
     /// What it holds, by the server's name.
     shares: Mutex<BTreeMap<String, Arc<Share>>>,
     /// What the model sees of each server.
     view: Mutex<BTreeMap<String, Arc<Vec<Entry>>>>,
+    /// The tools made of that.
+    registry: Mutex<Option<Arc<Registry>>>,
     /// Whether it has had its start of servers. Held while that goes on, so that concurrent callers share one.
     bootstrapped: tokio::sync::Mutex<bool>,
 }
@@ -54,32 +74,54 @@ pub struct Session {
     inner: Arc<Inner>,
 }
 
+/// What a session chose, with what the entries of servers say where it did not choose.
+fn with_entries(mut options: DisclosureOptions, entries: &[ServerEntry]) -> DisclosureOptions {
+    for entry in entries {
+        if let Some(own) = entry.disclosure {
+            options.servers.entry(entry.name.clone()).or_insert(own);
+        }
+    }
+    options
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Session {
     pub(crate) fn new(host: &Arc<HostInner>, id: SessionId, options: SessionOptions) -> Self {
         let base = host.place();
-        let place = Place {
-            cwd: options.cwd.clone().unwrap_or(base.cwd),
-            project: options.project.clone().or(base.project),
-        };
+        let entries = host.entries();
+        let disclosure = with_entries(options.disclosure, &entries);
         Self {
             inner: Arc::new(Inner {
                 host: Arc::clone(host),
                 id,
-                options,
-                place,
+                place: Place {
+                    cwd: options.cwd.unwrap_or(base.cwd),
+                    project: options.project.or(base.project),
+                },
+                isolated: options.isolated,
+                without_servers: options.without_servers,
+                entries: Mutex::new(entries),
+                visible: Mutex::new(options.visible),
+                disclosure: Mutex::new(disclosure),
+                conversation: Mutex::new(options.conversation),
+                gate: Mutex::default(),
                 shares: Mutex::default(),
                 view: Mutex::default(),
+                registry: Mutex::default(),
                 bootstrapped: tokio::sync::Mutex::default(),
             }),
         }
     }
 
-    fn shares(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Share>>> {
-        self.inner.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    fn context(&self) -> &Context {
+        &self.inner.host.context
     }
 
-    fn view(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Vec<Entry>>>> {
-        self.inner.view.lock().unwrap_or_else(PoisonError::into_inner)
+    fn settings(&self) -> Arc<Settings> {
+        self.context().settings()
     }
 
     /// Its number, as in events.
@@ -88,40 +130,69 @@ impl Session {
         self.inner.id
     }
 
+    /// What its conversation has found so far; for the next session of the same conversation.
+    #[must_use]
+    pub fn conversation(&self) -> Conversation {
+        lock(&self.inner.conversation).clone()
+    }
+
+    /// Turns of the conversation are replaced by a summary.
+    pub fn compact(&self) {
+        lock(&self.inner.conversation).compact();
+    }
+
+    /// Changes which tools it has; that holds from the next turn on, and touches no server.
+    pub fn set_visible(&self, visible: Visible) {
+        *lock(&self.inner.visible) = visible;
+    }
+
+    /// Changes what the model sees of its tools.
+    pub fn set_disclosure(&self, options: DisclosureOptions) {
+        *lock(&self.inner.disclosure) = with_entries(options, &self.configured());
+    }
+
+    fn configured(&self) -> Arc<Vec<ServerEntry>> {
+        Arc::clone(&lock(&self.inner.entries))
+    }
+
     /// The configured servers that are switched on.
     fn entries(&self) -> Vec<ServerEntry> {
-        if self.inner.options.without_servers {
+        if self.inner.without_servers {
             return Vec::new();
         }
-        let settings = self.inner.host.context.settings();
-        let on = |entry: &&ServerEntry| !(settings.startup.off_switch && entry.enabled == Some(false));
-        self.inner.host.entries().iter().filter(on).cloned().collect()
+        let has_switch = self.settings().startup.off_switch;
+        self.configured().iter().filter(|entry| !has_switch || entry.is_on()).cloned().collect()
     }
 
     fn entry(&self, server: &str) -> Result<ServerEntry, HostError> {
-        let all = self.inner.host.entries();
-        let found = all.iter().find(|entry| entry.name == server).cloned();
+        let all = self.configured();
+        let found = all.iter().find(|entry| entry.name == server);
+        let found = found.filter(|_| !self.inner.without_servers);
         let found = found.ok_or_else(|| HostError::NoServer(server.to_owned()))?;
-        match self.entries().iter().any(|entry| entry.name == server) {
-            true => Ok(found),
+        match found.is_on() || !self.settings().startup.off_switch {
+            true => Ok(found.clone()),
             false => Err(HostError::Disabled(server.to_owned(), "it is switched off".to_owned())),
         }
     }
 
     /// Its hold on a server; taken now if it has none.
     fn share(&self, entry: &ServerEntry) -> Result<Arc<Share>, HostError> {
-        if let Some(share) = self.shares().get(&entry.name) {
+        if let Some(share) = lock(&self.inner.shares).get(&entry.name) {
             return Ok(Arc::clone(share));
         }
         let inner = &self.inner;
-        let share = inner.host.pool.share(entry, &inner.place, inner.id, inner.options.isolated)?;
-        let mut shares = self.shares();
+        let share = Arc::new(inner.host.pool.share(entry, &inner.place, inner.id, inner.isolated)?);
+        let mut shares = lock(&inner.shares);
         // Somebody else may have been quicker; then this one is given back.
-        Ok(Arc::clone(shares.entry(entry.name.clone()).or_insert_with(|| Arc::new(share))))
+        Ok(Arc::clone(shares.entry(entry.name.clone()).or_insert(share)))
+    }
+
+    fn share_of(&self, server: &str) -> Result<Arc<Share>, HostError> {
+        self.share(&self.entry(server)?)
     }
 
     pub(crate) fn into_shares(self) -> Vec<Arc<Share>> {
-        std::mem::take(&mut *self.shares()).into_values().collect()
+        std::mem::take(&mut *lock(&self.inner.shares)).into_values().collect()
     }
 
     /// Starts all servers, once.
@@ -130,7 +201,7 @@ impl Session {
         if *bootstrapped {
             return Ok(());
         }
-        let settings = self.inner.host.context.settings();
+        let settings = self.settings();
         let entries = self.entries();
         let outcomes = match settings.startup.parallel {
             true => join_all(entries.iter().map(|entry| self.start(entry, Wish::Bootstrap))).await,
@@ -143,19 +214,21 @@ impl Session {
             }
         };
         *bootstrapped = true;
+        drop(bootstrapped);
         for (entry, outcome) in entries.iter().zip(outcomes) {
             let required = entry.required && settings.startup.required_option;
             if required || settings.startup.on_failure == OnFailure::Abort {
                 outcome?;
             }
         }
-        Ok(())
+        // Names that clash may be a mistake of the configuration.
+        self.registry().map(drop)
     }
 
     /// Starts a server, and reports it.
     async fn start(&self, entry: &ServerEntry, wish: Wish) -> Result<(), HostError> {
         let begin = Instant::now();
-        let context = &self.inner.host.context;
+        let context = self.context();
         let settings = context.settings();
         let lazy = entry.lazy_connect && settings.discovery.lazy_connect && settings.discovery.supplied_tools;
         if lazy && entry.supplied_tools.is_some() && wish == Wish::Bootstrap {
@@ -173,7 +246,7 @@ impl Session {
         };
         let outcome: Result<usize, HostError> = started.await;
         let wanted = |name: &str| settings.events.started_fields.iter().any(|field| field == name);
-        let kind = crate::server::target::kind_of(&settings, entry).ok();
+        let kind = kind_of(&settings, entry).ok();
         let all = [
             ("name", Some(json!(entry.name))),
             ("transport", kind.map(|kind| json!(kind))),
@@ -195,11 +268,18 @@ impl Session {
     /// # Errors
     /// If a server fails that must not.
     pub async fn run(&self) -> Result<(), HostError> {
-        match self.inner.host.context.settings().startup.connect {
-            Connect::FirstCall => {}
-            Connect::Launch | Connect::Session | Connect::FirstRun => self.bootstrap().await?,
+        let settings = self.settings();
+        if settings.config.reload == Reload::Run {
+            self.reload().await;
         }
-        if self.inner.host.context.settings().list_changed.visible == Visible::NextTurn {
+        self.move_on();
+        if settings.disclosure.found_lasts == FoundLasts::Run {
+            *lock(&self.inner.conversation) = Conversation::default();
+        }
+        if settings.startup.connect != Connect::FirstCall {
+            self.bootstrap().await?;
+        }
+        if settings.list_changed.visible == When::NextTurn {
             self.rebuild();
         }
         Ok(())
@@ -210,56 +290,40 @@ impl Session {
     /// # Errors
     /// If a server fails that must not.
     pub async fn warmup(&self) -> Result<(), HostError> {
-        self.bootstrap().await
+        self.bootstrap().await.map_err(|error| self.context().parts.redact.failure(error))
     }
 
-    /// Makes the model see what is there.
-    fn rebuild(&self) {
-        self.view().clear();
-    }
-
-    /// What the model sees of a server: the list as it was when it was last made visible.
-    fn seen(&self, entry: &ServerEntry) -> Arc<Vec<Entry>> {
-        let latest = self.latest(entry);
-        let visible = self.inner.host.context.settings().list_changed.visible;
-        let mut view = self.view();
-        match (view.get(&entry.name), latest) {
-            (Some(seen), _) if visible != Visible::AtOnce => Arc::clone(seen),
-            (_, Some(latest)) => {
-                view.insert(entry.name.clone(), Arc::clone(&latest));
-                latest
-            }
-            (Some(seen), None) => Arc::clone(seen),
-            (None, None) => Arc::default(),
+    /// Takes over an edited configuration: what has changed is started anew.
+    async fn reload(&self) {
+        if !self.inner.host.reload() {
+            return;
         }
-    }
-
-    /// The tools of a server as last known: of the running one, of the last run, of the cache.
-    fn latest(&self, entry: &ServerEntry) -> Option<Arc<Vec<Entry>>> {
-        let share = self.share(entry).ok()?;
-        if let Some(tools) = share.server.tools() {
-            return Some(tools);
+        let (before, now) = (self.configured(), self.inner.host.entries());
+        let gone: Vec<&ServerEntry> = before.iter().filter(|entry| !now.contains(entry)).collect();
+        if gone.is_empty() && before.len() == now.len() {
+            return;
         }
-        let remembered = self.inner.host.context.parts.cache.get(&share.server.cache_key())?;
-        Some(Arc::new(entries(&remembered)))
+        *lock(&self.inner.entries) = Arc::clone(&now);
+        for entry in gone {
+            self.inner.host.pool.retire(&entry.name).await;
+            lock(&self.inner.shares).remove(&entry.name);
+            lock(&self.inner.view).remove(&entry.name);
+        }
+        *self.inner.bootstrapped.lock().await = false;
     }
 
-    /// All tools, each with the server's entry that it is of.
-    fn registry(&self) -> Vec<(ModelTool, Entry)> {
-        let entries = self.entries();
-        let lists: Vec<(&str, Arc<Vec<Entry>>)> =
-            entries.iter().map(|entry| (entry.name.as_str(), self.seen(entry))).collect();
-        let all: Vec<(&str, &Entry)> =
-            lists.iter().flat_map(|(server, list)| list.iter().map(|tool| (*server, tool))).collect();
-        let raw: Vec<RawName> = all
-            .iter()
-            .map(|(server, tool)| RawName { server: (*server).to_owned(), tool: tool.key.clone() })
-            .collect();
-        let names = self.inner.host.context.parts.naming.compose(&raw);
-        all.into_iter()
-            .zip(names)
-            .filter_map(|((server, tool), name)| Some((model_tool(server, tool, name?), tool.clone())))
-            .collect()
+    /// Leaves servers that are retired; their successors are started when they are needed.
+    fn move_on(&self) {
+        let mut shares = lock(&self.inner.shares);
+        let before = shares.len();
+        let left: Vec<Arc<Share>> =
+            shares.extract_if(.., |_, share| share.server.is_retired()).map(|(_, share)| share).collect();
+        let moved = shares.len() != before;
+        drop(shares);
+        drop(left);
+        if moved && let Ok(mut bootstrapped) = self.inner.bootstrapped.try_lock() {
+            *bootstrapped = false;
+        }
     }
 
     /// All tools that the model sees.
@@ -267,122 +331,25 @@ impl Session {
     /// # Errors
     /// If servers have to be started for that, and one fails that must not.
     pub async fn tools(&self) -> Result<Vec<ModelTool>, HostError> {
-        let settings = self.inner.host.context.settings();
-        match settings.startup.connect {
-            _ if !settings.startup.listing_starts => {}
-            Connect::FirstCall => self.bootstrap().await?,
-            Connect::Launch | Connect::Session | Connect::FirstRun => self.run().await?,
+        let settings = self.settings();
+        if settings.startup.listing_starts {
+            self.bootstrap().await.map_err(|error| self.context().parts.redact.failure(error))?;
         }
-        Ok(self.registry().into_iter().map(|(tool, _)| tool).collect())
-    }
-
-    /// Calls a tool by its composed name.
-    ///
-    /// # Errors
-    /// [`HostError::NoTool`] if there is none; otherwise whatever keeps the result away. A failure that the tool itself
-    /// reports is a [`ModelResult`].
-    pub async fn call(
-        &self,
-        name: &str,
-        arguments: Map<String, Value>,
-        options: CallOptions,
-    ) -> Result<ModelResult, HostError> {
-        let settings = self.inner.host.context.settings();
-        if settings.startup.connect == Connect::FirstRun {
-            self.bootstrap().await?;
-        }
-        let route = self.route(name).await?;
-        let Route::Tool { server, tool } = route else {
-            return Err(HostError::NoTool(name.to_owned()));
-        };
-        let share = self.share(&self.entry(&server)?)?;
-        let manual = settings.restart.trigger == Trigger::Manual;
-        if manual && !share.armed() {
-            let why = "its server has ended, and is started again by hand or in a new session".to_owned();
-            return Err(HostError::Disabled(name.to_owned(), why));
-        }
-        let options = self.budget(&share, &tool, options);
-        let told = |kind: EventName, fields: Vec<(&str, Value)>| {
-            let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
-            self.inner.host.context.emit(kind, Some(&server), Some(self.inner.id), fields);
-        };
-        told(EventName::ToolCall, vec![("tool", json!(name)), ("arguments", json!(arguments))]);
-        let result = share.server.call(self.inner.id, &tool, arguments, options).await;
-        if settings.list_changed.visible == Visible::NextCall {
-            self.view().remove(&server);
-        }
-        match &result {
-            Ok(result) => {
-                told(EventName::ToolResult, vec![("tool", json!(name)), ("ok", json!(!result.is_error()))])
-            }
-            Err(error) => told(
-                EventName::ToolResult,
-                vec![
-                    ("tool", json!(name)),
-                    ("ok", json!(false)),
-                    ("error", json!(error.shown(&settings.errors))),
-                ],
-            ),
-        }
-        Ok(model_result(&result?))
-    }
-
-    /// What a composed name stands for.
-    async fn route(&self, name: &str) -> Result<Route, HostError> {
-        let settings = self.inner.host.context.settings();
-        let find =
-            || self.registry().into_iter().find(|(tool, _)| tool.name == name).map(|(tool, _)| tool.route);
-        if let Some(route) = find() {
-            return Ok(route);
-        }
-        // It may be new: what is out of date is brought up to date.
-        if settings.list_changed.tools == OnChange::BeforeNextCall {
-            for entry in self.entries() {
-                if let Some(connection) = self.connection(&entry.name) {
-                    // A list that can't be had leaves the name unknown.
-                    drop(connection.known(ListKind::Tools).await);
-                }
-            }
-            if settings.list_changed.visible == Visible::NextCall {
-                self.rebuild();
-            }
-        }
-        // It may belong to a server that was never started.
-        if settings.startup.connect == Connect::FirstCall {
-            for entry in self.entries() {
-                if self.could_be_of(name, &entry.name) && self.latest(&entry).is_none() {
-                    self.start(&entry, Wish::Call).await?;
-                }
-            }
-        }
-        find().ok_or_else(|| HostError::NoTool(name.to_owned()))
-    }
-
-    /// Whether a composed name looks like one of a server's.
-    fn could_be_of(&self, name: &str, server: &str) -> bool {
-        let probe = RawName { server: server.to_owned(), tool: "x".to_owned() };
-        let composed = self.inner.host.context.parts.naming.compose(&[probe]).into_iter().next().flatten();
-        composed.is_some_and(|composed| match composed.rsplit_once('x') {
-            Some((before, after)) => name.starts_with(before) && name.ends_with(after),
-            None => false,
-        })
-    }
-
-    /// The time that a call may take.
-    fn budget(&self, share: &Share, tool: &str, mut options: CallOptions) -> CallOptions {
-        let context = &self.inner.host.context;
-        let settings = context.settings();
-        let per_tool = share.entry.per_tool_timeout.get(tool).copied().filter(|_| settings.timeouts.per_tool);
-        let seconds = per_tool.or(share.entry.tool_timeout).unwrap_or(settings.timeouts.tool_s);
-        options.request.timeout =
-            options.request.timeout.or_else(|| Some(context.parts.clock.seconds(seconds)));
-        options
+        let registry = self.registry()?;
+        let stage = self.stage(&registry);
+        let disclosing = stage.disclosing(self.context(), &settings);
+        let own = self.own(&stage, &disclosing);
+        let shown: Vec<Value> = self.shown(&stage, &disclosing);
+        let name = |definition: &Value| definition.get("name").and_then(Value::as_str).map(str::to_owned);
+        let all = || stage.tools.iter().chain(&own);
+        let tools = shown.iter().filter_map(name).filter_map(|name| all().find(|tool| tool.name == name));
+        Ok(tools.cloned().collect())
     }
 
     /// The connection to a server, if it is up: for what is not a call of a tool.
     #[must_use]
     pub fn connection(&self, server: &str) -> Option<Connection> {
-        let share = self.shares().get(server).cloned()?;
+        let share = lock(&self.inner.shares).get(server).cloned()?;
         share.server.live()
     }
 
@@ -391,113 +358,27 @@ impl Session {
     /// # Errors
     /// Why there is none.
     pub async fn connect(&self, server: &str) -> Result<Connection, HostError> {
-        let share = self.share(&self.entry(server)?)?;
-        share.server.ready(Wish::Call).await.map(|(connection, _)| connection)
-    }
-
-    /// Looks at something.
-    ///
-    /// # Errors
-    /// If there is nothing to look at.
-    pub async fn inspect(&self, what: Inspect) -> Result<Value, HostError> {
-        let host = &self.inner.host;
-        let mine = |session: Option<SessionId>| session.is_none_or(|session| session == self.inner.id);
-        Ok(match what {
-            Inspect::Status => self.status(),
-            Inspect::Instances => json!(host.pool.instances()),
-            Inspect::Events => {
-                let events = host.context.log.all();
-                json!(events.iter().map(Arc::as_ref).filter(|event| mine(event.session)).collect::<Vec<_>>())
-            }
-            Inspect::Log => {
-                let events = host.context.log.all();
-                let of_nobody = |event: &&crate::events::HostEvent| {
-                    event.session.is_none() && event.kind == EventName::Warn
-                };
-                json!(events.iter().map(Arc::as_ref).filter(of_nobody).collect::<Vec<_>>())
-            }
-            other => return Err(HostError::Refused(format!("{other:?} can't be looked at yet"))),
-        })
-    }
-
-    /// All configured servers, as this session sees them.
-    fn status(&self) -> Value {
-        let settings = self.inner.host.context.settings();
-        let on = self.entries();
-        let one = |entry: &ServerEntry| {
-            let (state, error) = match on.iter().any(|other| other.name == entry.name) {
-                false => (ServerState::Off, None),
-                true => match self.share(entry) {
-                    Ok(share) => share.server.status(),
-                    Err(error) => (ServerState::Errored, Some(error)),
-                },
-            };
-            let tools = match state {
-                ServerState::Off => 0,
-                _ => self.latest(entry).map_or(0, |tools| tools.len()),
-            };
-            let kind = crate::server::target::kind_of(&settings, entry).ok();
-            let code =
-                error.as_ref().and_then(HostError::code).and_then(|code| settings.errors.codes.get(&code));
-            json!({
-                "name": entry.name,
-                "transport": kind,
-                "state": state,
-                "tools": tools,
-                "error": error.as_ref().map(|error| error.shown(&settings.errors)),
-                "code": code,
-            })
+        let connected = async {
+            let share = self.share_of(server)?;
+            share.server.ready(Wish::Call).await
         };
-        self.inner.host.entries().iter().map(one).collect()
-    }
-
-    /// Does something besides a call.
-    ///
-    /// # Errors
-    /// If it can't be done, or fails.
-    pub async fn control(&self, control: Control) -> Result<Value, HostError> {
-        let pool = &self.inner.host.pool;
-        match control {
-            Control::Start { server } => {
-                let entry = self.entry(&server)?;
-                if self.share(&entry)?.server.status().0 == ServerState::Starting {
-                    return Err(HostError::Refused(format!("{server:?} is being started already")));
-                }
-                self.start(&entry, Wish::Manual).await?;
-            }
-            Control::Stop { server } => self.share(&self.entry(&server)?)?.server.stop().await,
-            Control::Restart { server } => {
-                let wait = self.inner.host.context.settings().pool.restart_waits;
-                let share = self.share(&self.entry(&server)?)?;
-                share.server.restart(wait).await?;
-            }
-            Control::Retire { server } => pool.retire(&self.entry(&server)?.name).await,
-            Control::Refresh { server: Some(server) } => {
-                self.share(&self.entry(&server)?)?.server.refresh().await?;
-            }
-            Control::Refresh { server: None } => {
-                for entry in self.entries() {
-                    let share = self.share(&entry)?;
-                    if share.server.live().is_some() {
-                        share.server.refresh().await?;
-                    }
-                }
-            }
-            Control::Rebuild => self.rebuild(),
-            Control::Warmup => self.warmup().await?,
-            Control::Reopen => self.reopen().await?,
-            Control::Set { setting, value } => self.inner.host.set(&setting, value)?,
-            other => return Err(HostError::Refused(format!("{other:?} can't be done yet"))),
-        }
-        Ok(Value::Null)
+        let connected = connected.await.map_err(|error| self.context().parts.redact.failure(error));
+        connected.map(|(connection, _)| connection)
     }
 
     /// As closing and opening it: shares are taken anew, and what is disarmed is armed.
     async fn reopen(&self) -> Result<(), HostError> {
-        drop(std::mem::take(&mut *self.shares()));
+        drop(std::mem::take(&mut *lock(&self.inner.shares)));
+        let settings = self.settings();
+        if settings.config.reload != Reload::Start && self.inner.host.reload() {
+            *lock(&self.inner.entries) = self.inner.host.entries();
+        }
+        // Another conversation, which has found nothing and answered nothing.
+        *lock(&self.inner.conversation) = Conversation::default();
+        self.context().parts.approvals.forget();
         self.rebuild();
         *self.inner.bootstrapped.lock().await = false;
-        match self.inner.host.context.settings().startup.connect {
+        match settings.startup.connect {
             Connect::Launch | Connect::Session => self.bootstrap().await,
             Connect::FirstRun | Connect::FirstCall => Ok(()),
         }
@@ -505,30 +386,8 @@ impl Session {
 
     /// Gives all servers back. Those that were for this session alone are closed, and that is waited for.
     pub async fn close(&self) {
-        let shares = std::mem::take(&mut *self.shares());
+        let shares = std::mem::take(&mut *lock(&self.inner.shares));
         drop(shares);
         self.inner.host.pool.settle().await;
-    }
-}
-
-fn model_tool(server: &str, tool: &Entry, name: String) -> ModelTool {
-    let text = |member: &str| tool.json.get(member).and_then(Value::as_str).map(str::to_owned);
-    ModelTool {
-        name,
-        server: Some(server.to_owned()),
-        route: Route::Tool { server: server.to_owned(), tool: tool.key.clone() },
-        title: text("title"),
-        description: text("description"),
-        input_schema: tool.json.get("inputSchema").cloned().unwrap_or_else(|| json!({"type": "object"})),
-        output_schema: tool.json.get("outputSchema").cloned(),
-        annotations: tool.json.get("annotations").cloned(),
-    }
-}
-
-fn model_result(result: &CallResult) -> ModelResult {
-    ModelResult {
-        content: result.content().iter().cloned().map(Part::Block).collect(),
-        structured: result.structured().cloned(),
-        is_error: result.is_error(),
     }
 }

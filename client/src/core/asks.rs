@@ -1,13 +1,14 @@
 //! Requests of the server that the embedding program answers, and the answers to batches.
 
+use super::Ticket;
 use crate::settings::Declared;
 use serde_json::{Map, Value, json};
 use sparring_wire::jsonrpc::{self, codes};
-use sparring_wire::{Id, Revision};
+use sparring_wire::{Id, Revision, meta};
 use std::collections::HashMap;
 
 /// Names a question of the server that waits for an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AskKey(u64);
 
 /// A question of the server, read and found valid.
@@ -33,9 +34,10 @@ pub struct Elicitation {
     pub message: String,
     /// The form wanted; `None` in URL mode.
     pub schema: Option<Value>,
-    /// The URL to visit, and the elicitation's id; `None` in form mode. Show it whole, and open it only with
-    /// consent.
-    pub url: Option<(String, String)>,
+    /// The URL to visit; `None` in form mode. Show it whole, and open it only with consent.
+    pub url: Option<String>,
+    /// The id of an elicitation in URL mode, up to 2025-11-25.
+    pub id: Option<String>,
     /// The params as the server sent them.
     pub params: Value,
 }
@@ -87,12 +89,40 @@ impl RpcError {
 /// More open questions than any server has; one that asks on and on is told so.
 const MAX_OPEN: usize = 256;
 
+/// Where the answer to a question goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ReplyTo {
+    /// Back as a response to the server's request, which may be a member of a batch and belong to a task.
+    Peer {
+        /// The request's id.
+        id: Id,
+        /// The batch.
+        group: Option<u64>,
+        /// The task, as `_meta` has it.
+        related: Option<Value>,
+    },
+    /// Into the next round of a request of the client's, under this name.
+    Input(Ticket, String),
+    /// A URL that the server wants visited before a request of the client's: the elicitation's id.
+    Url(Ticket, String),
+    /// To a task of the server's that runs at this client.
+    Served(String),
+}
+
 #[derive(Debug)]
 struct Open {
-    id: Id,
-    group: Option<u64>,
+    to: ReplyTo,
     /// For elicitations: the form's schema, `None` inside in URL mode.
     form: Option<Option<Value>>,
+}
+
+/// An answer, verified, with where it goes.
+#[derive(Debug)]
+pub(super) enum Answered {
+    /// A message to send.
+    Send(Value),
+    /// To something other than a request on the wire.
+    Inner(ReplyTo, Result<Value, RpcError>),
 }
 
 #[derive(Debug, Default)]
@@ -117,7 +147,7 @@ pub(super) struct Cancelled {
 }
 
 impl Asks {
-    pub(super) fn open(&mut self, id: Id, ask: &Ask, group: Option<u64>) -> Option<AskKey> {
+    pub(super) fn open(&mut self, to: ReplyTo, ask: &Ask) -> Option<AskKey> {
         if self.open.len() >= MAX_OPEN {
             return None;
         }
@@ -127,10 +157,12 @@ impl Asks {
             Ask::Elicitation(elicitation) => Some(elicitation.schema.clone()),
             Ask::Sampling(_) => None,
         };
-        if let Some(batch) = group.and_then(|g| self.batches.get_mut(&g)) {
+        if let ReplyTo::Peer { group: Some(group), .. } = &to
+            && let Some(batch) = self.batches.get_mut(group)
+        {
             batch.open += 1;
         }
-        self.open.insert(key, Open { id, group, form });
+        self.open.insert(key, Open { to, form });
         Some(key)
     }
 
@@ -160,31 +192,55 @@ impl Asks {
         (!batch.responses.is_empty()).then_some(Value::Array(batch.responses))
     }
 
-    /// The message to send, if any is due.
-    pub(super) fn answer(&mut self, key: AskKey, answer: Result<Value, RpcError>) -> Option<Value> {
+    /// What is to be done with an answer, if anything is due.
+    pub(super) fn answer(
+        &mut self,
+        key: AskKey,
+        answer: Result<Value, RpcError>,
+        revision: Revision,
+    ) -> Option<Answered> {
         let open = self.open.remove(&key)?;
         let answer = answer.and_then(|result| match &open.form {
             Some(form) => check_elicit_result(result, form.as_ref()),
-            None => check_sampling_result(result),
+            None => check_sampling_result(result, revision),
         });
-        let message = response(&open.id, answer);
-        let Some(group) = open.group else { return Some(message) };
+        let ReplyTo::Peer { id, group, related } = open.to else {
+            return Some(Answered::Inner(open.to, answer));
+        };
+        let message = response(&id, answer.map(|result| relate(result, related)));
+        let Some(group) = group else { return Some(Answered::Send(message)) };
         let batch = self.batches.get_mut(&group)?;
         batch.responses.push(message);
         batch.open -= 1;
-        self.finished(group)
+        self.finished(group).map(Answered::Send)
     }
 
-    pub(super) fn cancel(&mut self, id: &Id) -> Option<Cancelled> {
-        let key = self.open.iter().find(|(_, open)| open.id == *id).map(|(key, _)| *key)?;
+    pub(super) fn cancel(&mut self, wanted: &Id) -> Option<Cancelled> {
+        let is_it = |open: &Open| matches!(&open.to, ReplyTo::Peer { id, .. } if id == wanted);
+        let key = self.open.iter().find(|(_, open)| is_it(open)).map(|(key, _)| *key)?;
         let open = self.open.remove(&key)?;
-        let batch = open.group.and_then(|group| {
+        let group = match open.to {
+            ReplyTo::Peer { group, .. } => group,
+            _ => None,
+        };
+        let batch = group.and_then(|group| {
             if let Some(batch) = self.batches.get_mut(&group) {
                 batch.open -= 1;
             }
             self.finished(group)
         });
         Some(Cancelled { key, batch })
+    }
+
+    /// Forgets the questions whose answers would go where `gone` says; they are to be cancelled.
+    pub(super) fn abandon(&mut self, gone: impl Fn(&ReplyTo) -> bool) -> Vec<AskKey> {
+        let mut keys: Vec<AskKey> =
+            self.open.iter().filter(|(_, open)| gone(&open.to)).map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        for key in &keys {
+            self.open.remove(key);
+        }
+        keys
     }
 
     pub(super) fn clear(&mut self) -> Vec<AskKey> {
@@ -199,6 +255,17 @@ pub(super) fn response(id: &Id, answer: Result<Value, RpcError>) -> Value {
         Ok(result) => jsonrpc::result(id, result),
         Err(error) => jsonrpc::error(id, error.code, &error.message, None),
     }
+}
+
+/// A result with the task that it belongs to.
+pub(super) fn relate(mut result: Value, related: Option<Value>) -> Value {
+    if let (Some(related), Value::Object(members)) = (related, &mut result) {
+        let fields = members.entry("_meta").or_insert_with(|| json!({}));
+        if let Value::Object(fields) = fields {
+            fields.insert(meta::RELATED_TASK.into(), related);
+        }
+    }
+    result
 }
 
 /// Reads a question; the error is the answer to give at once.
@@ -221,7 +288,8 @@ pub(super) fn read(
                 return Err(not_found());
             }
             let fine = revision >= Revision::V2025_11_25;
-            read_elicitation(params, capability.form || !fine, capability.url && fine)
+            let modes = Modes { form: capability.form || !fine, url: capability.url && fine };
+            read_elicitation(params, modes, revision)
         }
     }
 }
@@ -267,21 +335,54 @@ fn texts_of<'a>(blocks: &'a [Value], kind: &str, key: &str) -> Vec<&'a str> {
     of_kind.filter_map(|b| b.get(key).and_then(Value::as_str)).collect()
 }
 
-fn check_sampling_result(result: Value) -> Result<Value, RpcError> {
+fn check_sampling_result(mut result: Value, revision: Revision) -> Result<Value, RpcError> {
     let broken = |what: &str| RpcError::new(codes::INTERNAL_ERROR, format!("the answer has no valid {what}"));
     if !matches!(result.get("role").and_then(Value::as_str), Some("user" | "assistant")) {
         return Err(broken("role"));
     }
-    if !matches!(result.get("content"), Some(Value::Object(_) | Value::Array(_))) {
-        return Err(broken("content"));
-    }
     if !result.get("model").is_some_and(Value::is_string) {
         return Err(broken("model"));
+    }
+    let blocks: &[Value] = match result.get("content") {
+        Some(Value::Array(blocks)) => blocks,
+        Some(block @ Value::Object(_)) => std::slice::from_ref(block),
+        _ => return Err(broken("content")),
+    };
+    let is = |block: &Value, kinds: &[&str]| {
+        block.get("type").and_then(Value::as_str).is_some_and(|kind| kinds.contains(&kind))
+    };
+    let allowed: &[&str] = match revision {
+        Revision::V2024_11_05 => &["text", "image"],
+        r if r < Revision::V2025_11_25 => &["text", "image", "audio"],
+        _ => &["text", "image", "audio", "tool_use", "tool_result"],
+    };
+    if !blocks.iter().all(|block| is(block, allowed)) {
+        return Err(broken("content"));
+    }
+    let uses_tools = blocks.iter().any(|block| is(block, &["tool_use"]));
+    if revision < Revision::V2025_11_25
+        && let Some(Value::Array(blocks)) = result.get("content")
+    {
+        // Lists of blocks came later.
+        match blocks.as_slice() {
+            [only] => result["content"] = only.clone(),
+            _ => return Err(broken("content")),
+        }
+    }
+    if uses_tools && let Value::Object(members) = &mut result {
+        members.entry("stopReason").or_insert_with(|| "toolUse".into());
     }
     Ok(result)
 }
 
-fn read_elicitation(params: Value, form: bool, url: bool) -> Result<Ask, RpcError> {
+/// The modes of elicitation that were declared.
+#[derive(Clone, Copy)]
+struct Modes {
+    form: bool,
+    url: bool,
+}
+
+fn read_elicitation(params: Value, modes: Modes, revision: Revision) -> Result<Ask, RpcError> {
     let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
     let message = text("message").ok_or_else(|| invalid("no message"))?;
     let mode = match params.get("mode") {
@@ -289,29 +390,35 @@ fn read_elicitation(params: Value, form: bool, url: bool) -> Result<Ask, RpcErro
         Some(Value::String(mode)) => mode.clone(),
         Some(_) => return Err(invalid("mode is not a string")),
     };
-    let (schema, target) = match mode.as_str() {
-        "form" if form => {
+    let (schema, url, id) = match mode.as_str() {
+        "form" if modes.form => {
             let schema = params.get("requestedSchema").filter(|s| s.is_object());
-            (Some(schema.cloned().ok_or_else(|| invalid("no requestedSchema"))?), None)
+            (Some(schema.cloned().ok_or_else(|| invalid("no requestedSchema"))?), None, None)
         }
-        "url" if url => {
+        "url" if modes.url => {
             let target = text("url").ok_or_else(|| invalid("no url"))?;
-            let id = text("elicitationId").ok_or_else(|| invalid("no elicitationId"))?;
+            let id = text("elicitationId");
+            if id.is_none() && !revision.is_stateless() {
+                return Err(invalid("no elicitationId"));
+            }
             let scheme = url::Url::parse(&target).map(|u| u.scheme().to_owned());
             if !matches!(scheme.as_deref(), Ok("https" | "http")) {
                 return Err(invalid("the url is not a web address"));
             }
-            (None, Some((target, id)))
+            (None, Some(target), id)
         }
         _ => return Err(invalid("this elicitation mode was not declared")),
     };
-    Ok(Ask::Elicitation(Elicitation { message, schema, url: target, params }))
+    Ok(Ask::Elicitation(Elicitation { message, schema, url, id, params }))
 }
 
 /// Brings an elicitation's answer into the form that the specification wants; `form` is the schema.
 fn check_elicit_result(result: Value, form: Option<&Value>) -> Result<Value, RpcError> {
-    if result.get("action").and_then(Value::as_str) != Some("accept") {
-        return Ok(result);
+    match result.get("action").and_then(Value::as_str) {
+        Some("accept") => {}
+        // Content is for those who accept.
+        Some(action @ ("decline" | "cancel")) => return Ok(json!({"action": action})),
+        _ => return Err(RpcError::new(codes::INTERNAL_ERROR, "the answer has no valid action")),
     }
     let Some(schema) = form else { return Ok(json!({"action": "accept"})) };
     let content = result.get("content").cloned().unwrap_or_else(|| json!({}));
@@ -322,7 +429,7 @@ fn check_elicit_result(result: Value, form: Option<&Value>) -> Result<Value, Rpc
             _ => true,
         })
     });
-    let fits = flat && crate::schema::check(schema, &content).is_ok();
+    let fits = flat && crate::schema::check_form(schema, &content).is_ok();
     if fits {
         Ok(result)
     } else {

@@ -1,3 +1,6 @@
+mod stateless;
+mod tasks;
+
 use super::*;
 use proptest::prelude::*;
 use sparring_wire::jsonrpc::inspect;
@@ -5,6 +8,15 @@ use sparring_wire::transcript::FailureKind;
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+/// Of a client from before the stateless revision.
+fn legacy() -> Settings {
+    Settings {
+        offer: Revision::LATEST_HANDSHAKE,
+        accept: Revision::WITH_HANDSHAKE.to_vec(),
+        ..Settings::default()
+    }
 }
 
 /// A session with the messages it has sent and what it has told.
@@ -18,12 +30,22 @@ struct Peer {
     progress: Vec<(Ticket, Progress)>,
     disconnected: Option<Error>,
     ready: usize,
+    /// Of the latest message that had any.
+    headers: Headers,
+    listening: Vec<(Ticket, Filter)>,
+    forgotten: Vec<Id>,
+    /// Those whose result depends on the request alone.
+    direct: BTreeSet<Ticket>,
 }
 
 impl Peer {
     fn new(settings: &Settings) -> Self {
+        Self::with(Session::new(settings))
+    }
+
+    fn with(session: Session) -> Self {
         let mut peer = Self {
-            session: Session::new(settings),
+            session,
             sent: Vec::new(),
             resolved: HashMap::new(),
             events: Vec::new(),
@@ -32,6 +54,10 @@ impl Peer {
             progress: Vec::new(),
             disconnected: None,
             ready: 0,
+            headers: Headers::new(),
+            listening: Vec::new(),
+            forgotten: Vec::new(),
+            direct: BTreeSet::new(),
         };
         peer.session.start(ms(0));
         peer.pump();
@@ -47,7 +73,7 @@ impl Peer {
     }
 
     fn ready() -> Self {
-        let settings = Settings { declare: Declared::all(), ping_every: None, ..Settings::default() };
+        let settings = Settings { declare: Declared::all(), ping_every: None, ..legacy() };
         Self::ready_with(&settings, "2025-11-25", json!({"tools": {}, "resources": {"subscribe": true}}))
     }
 
@@ -55,7 +81,10 @@ impl Peer {
         while let Some(action) = self.session.next_action() {
             match action {
                 Action::Send(message) => self.sent.push(message),
-                Action::Resolve { ticket, outcome } => {
+                Action::Resolve { ticket, direct, outcome } => {
+                    if direct {
+                        self.direct.insert(ticket);
+                    }
                     assert!(self.resolved.insert(ticket, outcome).is_none(), "resolved twice");
                 }
                 Action::Event(event) => self.events.push(event),
@@ -64,7 +93,12 @@ impl Peer {
                 Action::Progress { ticket, progress } => self.progress.push((ticket, progress)),
                 Action::Disconnect(error) => self.disconnected = Some(error),
                 Action::Ready(_) => self.ready += 1,
-                Action::Forget(_) => {}
+                Action::Post { message, headers } => {
+                    self.sent.push(message);
+                    self.headers = headers;
+                }
+                Action::Listening { ticket, granted } => self.listening.push((ticket, granted)),
+                Action::Forget(id) => self.forgotten.push(id),
             }
         }
     }
@@ -118,7 +152,7 @@ fn answer(id: impl Into<Value>) -> Value {
 
 #[test]
 fn the_handshake_is_initialize_then_initialized_and_nothing_before() {
-    let mut peer = Peer::new(&Settings { declare: Declared::all(), ..Settings::default() });
+    let mut peer = Peer::new(&Settings { declare: Declared::all(), ..legacy() });
     assert_eq!(peer.sent.len(), 1);
     let first = &peer.sent[0];
     assert_eq!(first["method"], "initialize");
@@ -140,8 +174,7 @@ fn the_handshake_is_initialize_then_initialized_and_nothing_before() {
 
 #[test]
 fn older_offers_do_not_declare_what_came_later() {
-    let settings =
-        |offer| Settings { declare: Declared::all(), title: Some("T".into()), offer, ..Settings::default() };
+    let settings = |offer| Settings { declare: Declared::all(), title: Some("T".into()), offer, ..legacy() };
     let old = Peer::new(&settings(Revision::V2024_11_05));
     assert_eq!(
         old.sent[0]["params"]["capabilities"],
@@ -162,13 +195,13 @@ fn a_handshake_that_fails_sends_nothing_more() {
         json!({"jsonrpc": "2.0", "id": 1, "result": []}),
     ];
     for result in results {
-        let mut peer = Peer::new(&Settings::default());
+        let mut peer = Peer::new(&legacy());
         peer.receive(1, &result);
         assert_eq!(peer.sent.len(), 1, "{result}");
         assert!(peer.disconnected.is_some(), "{result}");
         assert!(peer.session.request(ms(2), "ping", None, RequestOptions::default()).is_err());
     }
-    let mut silent = Peer::new(&Settings::default());
+    let mut silent = Peer::new(&legacy());
     silent.tick(30_000);
     assert_eq!(silent.sent.len(), 1, "initialize is never cancelled");
     assert_eq!(silent.disconnected.unwrap().kind(), FailureKind::Timeout);
@@ -176,7 +209,7 @@ fn a_handshake_that_fails_sends_nothing_more() {
 
 #[test]
 fn only_accepted_revisions_are_accepted() {
-    let settings = Settings { accept: vec![Revision::V2025_06_18], ..Settings::default() };
+    let settings = Settings { accept: vec![Revision::V2025_06_18], ..legacy() };
     for (revision, good) in [("2025-11-25", true), ("2025-06-18", true), ("2025-03-26", false)] {
         let mut peer = Peer::new(&settings);
         peer.receive(1, &init_result(1, revision, json!({})));
@@ -186,7 +219,7 @@ fn only_accepted_revisions_are_accepted() {
 
 #[test]
 fn requests_need_the_capability_they_use() {
-    let settings = Settings::default();
+    let settings = legacy();
     let all = [
         "tools/list",
         "tools/call",
@@ -235,7 +268,6 @@ fn answers_are_matched_by_id_whatever_their_order() {
 #[test]
 fn what_is_wrong_with_an_answer_fails_its_request_at_once() {
     let cases = [
-        json!({"jsonrpc": "2.0", "id": "ID", "result": {}}),
         json!({"jsonrpc": "1.0", "id": 0, "result": {}}),
         json!({"jsonrpc": "2.0", "id": 0, "result": []}),
         json!({"jsonrpc": "2.0", "id": 0, "result": {}, "error": {"code": 1, "message": ""}}),
@@ -246,14 +278,40 @@ fn what_is_wrong_with_an_answer_fails_its_request_at_once() {
         let mut peer = Peer::ready();
         let ticket = peer.request(1, "ping", RequestOptions::default());
         let id = peer.last_id();
-        let text = case
-            .to_string()
-            .replace("\"ID\"", &format!("\"{id}\""))
-            .replace("\"id\":0", &format!("\"id\":{id}"));
+        let text = case.to_string().replace("\"id\":0", &format!("\"id\":{id}"));
         peer.raw(2, &text);
         assert_eq!(peer.error_of(ticket).kind(), FailureKind::Invalid, "{text}");
         assert!(peer.disconnected.is_none());
     }
+}
+
+#[test]
+fn ids_are_compared_with_their_type() {
+    let mut peer = Peer::ready();
+    let ticket = peer.request(1, "ping", RequestOptions::default());
+    let id = peer.last_id();
+    peer.receive(2, &answer(id.to_string()));
+    assert!(peer.resolved.is_empty());
+    assert_eq!(peer.events, [Event::Unmatched { id: json!(id.to_string()) }]);
+    peer.receive(3, &answer(id));
+    assert!(peer.resolved[&ticket].is_ok());
+    // A request of the server's gets back its own id, however large.
+    let large = 9_007_199_254_740_993_i64;
+    peer.receive(4, &json!({"jsonrpc": "2.0", "id": large, "method": "ping"}));
+    assert_eq!(peer.last()["id"], json!(large));
+}
+
+#[test]
+fn there_is_one_handshake_and_the_core_makes_it() {
+    let mut peer = Peer::ready();
+    for method in ["initialize", "subscriptions/listen", "server/discover", "tasks/update"] {
+        let refused = peer.session.request(ms(1), method, None, RequestOptions::default());
+        assert_eq!(refused.unwrap_err().kind(), FailureKind::Refused, "{method}");
+    }
+    assert_eq!(
+        peer.session.notify("notifications/initialized", None).unwrap_err().kind(),
+        FailureKind::Refused
+    );
 }
 
 #[test]
@@ -367,15 +425,15 @@ fn cancelling_tells_the_server_once_and_only_for_open_requests() {
     let mut peer = Peer::ready();
     let ticket = peer.request(0, "tools/list", RequestOptions::default());
     let id = peer.last_id();
-    peer.session.cancel(ticket, "enough");
-    peer.session.cancel(ticket, "enough");
+    peer.session.cancel(ms(0), ticket, "enough");
+    peer.session.cancel(ms(0), ticket, "enough");
     peer.pump();
     assert_eq!(peer.sent.len(), 2);
     assert_eq!(peer.last()["params"], json!({"requestId": id, "reason": "enough"}));
     assert_eq!(peer.error_of(ticket), &Error::Cancelled("enough".into()));
     let done = peer.request(0, "tools/list", RequestOptions::default());
     peer.receive(1, &answer(peer.last_id()));
-    peer.session.cancel(done, "late");
+    peer.session.cancel(ms(0), done, "late");
     peer.pump();
     assert_eq!(peer.sent.len(), 3);
 }
@@ -399,8 +457,8 @@ fn held_requests_do_not_time_out() {
 #[test]
 fn server_requests_get_the_right_answer() {
     let roots = vec![Root { uri: "file:///a".into(), name: None }];
-    let on = Settings { declare: Declared::all(), roots, ..Settings::default() };
-    let off = Settings::default();
+    let on = Settings { declare: Declared::all(), roots, ..legacy() };
+    let off = legacy();
     let sampling =
         json!({"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 5});
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
@@ -485,8 +543,8 @@ fn answers_of_the_program_are_brought_into_form() {
     for (params, reply, expected) in cases {
         let mut peer = Peer::ready();
         let (key, _) = ask(&mut peer, params);
-        peer.session.answer(key, Ok(reply.into()));
-        peer.session.answer(key, Err(RpcError::user_rejected()));
+        peer.session.answer(ms(0), key, Ok(reply.into()));
+        peer.session.answer(ms(0), key, Err(RpcError::user_rejected()));
         peer.pump();
         assert_eq!(peer.sent.len(), 1);
         match expected {
@@ -511,14 +569,18 @@ fn a_request_that_the_server_cancels_is_not_answered() {
     let (key, _) = peer.asks[0];
     assert_eq!(peer.cancelled_asks, [key]);
     assert!(peer.events.contains(&Event::ServerCancelled { reason: Some("r".into()) }));
-    peer.session.answer(key, Ok(json!({"role": "assistant", "content": {}, "model": "m"})));
+    peer.session.answer(
+        ms(0),
+        key,
+        Ok(json!({"role": "assistant", "content": {"type": "text", "text": "t"}, "model": "m"})),
+    );
     peer.pump();
     assert!(peer.sent.is_empty());
 }
 
 #[test]
 fn a_batch_is_answered_as_one_in_2025_03_26() {
-    let settings = Settings { declare: Declared::all(), ..Settings::default() };
+    let settings = Settings { declare: Declared::all(), ..legacy() };
     let mut peer = Peer::ready_with(&settings, "2025-03-26", json!({"tools": {}}));
     let ticket = peer.request(1, "tools/list", RequestOptions::default());
     let id = peer.last_id();
@@ -533,7 +595,7 @@ fn a_batch_is_answered_as_one_in_2025_03_26() {
     assert!(peer.resolved[&ticket].is_ok());
     assert!(peer.sent.is_empty(), "the batch is not complete");
     let (key, _) = peer.asks[0];
-    peer.session.answer(key, Err(RpcError::user_rejected()));
+    peer.session.answer(ms(0), key, Err(RpcError::user_rejected()));
     peer.pump();
     let ids: Vec<&Value> = peer.last().as_array().unwrap().iter().map(|m| &m["id"]).collect();
     assert_eq!(ids, ["p", "q", "s"]);
@@ -611,7 +673,7 @@ fn a_session_that_is_lost_again_and_again_does_not_loop() {
 
 #[test]
 fn the_client_pings_in_silence_and_gives_up_without_an_answer() {
-    let settings = Settings { ping_every: Some(ms(1000)), ..Settings::default() };
+    let settings = Settings { ping_every: Some(ms(1000)), ..legacy() };
     let mut peer = Peer::ready_with(&settings, "2025-11-25", json!({}));
     assert_eq!(peer.session.deadline(), Some(ms(1000)));
     peer.tick(1000);
@@ -661,8 +723,7 @@ fn roots_are_announced_only_as_declared() {
     for (list_changed, count) in [(true, 1), (false, 0)] {
         let roots = Some(crate::settings::RootsCapability { list_changed });
         let declare = Declared { roots, ..Declared::default() };
-        let mut peer =
-            Peer::ready_with(&Settings { declare, ..Settings::default() }, "2025-11-25", json!({}));
+        let mut peer = Peer::ready_with(&Settings { declare, ..legacy() }, "2025-11-25", json!({}));
         peer.session.set_roots(vec![root.clone()]);
         peer.session.set_roots(vec![root.clone()]);
         peer.pump();
@@ -708,7 +769,7 @@ proptest! {
         let settings = Settings {
             declare: Declared::all(),
             ping_every: pings.then_some(ms(20_000)),
-            ..Settings::default()
+            ..legacy()
         };
         let revision = if batching { "2025-03-26" } else { "2025-11-25" };
         let mut peer = Peer::ready_with(&settings, revision, json!({"tools": {}}));
@@ -736,7 +797,7 @@ proptest! {
                 }
                 Step::Cancel(n) => {
                     if let Some(ticket) = tickets.get(n as usize % tickets.len().max(1)) {
-                        peer.session.cancel(*ticket, "r");
+                        peer.session.cancel(ms(0), *ticket, "r");
                     }
                 }
                 Step::Later(by) => {
@@ -751,7 +812,7 @@ proptest! {
                 }
                 Step::Reply(n) => {
                     if let Some((key, _)) = peer.asks.get(n as usize % peer.asks.len().max(1)).cloned() {
-                        peer.session.answer(key, Ok(json!({"role": "assistant", "content": {}, "model": "m"})));
+                        peer.session.answer(ms(0), key, Ok(json!({"role": "assistant", "content": {"type": "text", "text": "t"}, "model": "m"})));
                     }
                 }
                 Step::CancelAsk(n) => {

@@ -23,8 +23,8 @@ pub enum Purpose {
     OauthToken,
 }
 
-/// A request, whole.
-#[derive(Debug, Clone)]
+/// A request, whole. Its `Debug` shows neither header values nor the body nor the query: they may be secrets.
+#[derive(Clone)]
 pub struct HttpRequest {
     /// The name of the MCP server it is made for.
     pub server: Arc<str>,
@@ -38,6 +38,20 @@ pub struct HttpRequest {
     pub headers: Vec<(String, String)>,
     /// The body, if there is one.
     pub body: Option<Bytes>,
+}
+
+impl std::fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&String> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("HttpRequest")
+            .field("server", &self.server)
+            .field("purpose", &self.purpose)
+            .field("method", &self.method)
+            .field("url", &self.url.split(['?', '#']).next())
+            .field("headers", &names)
+            .field("body", &self.body.as_ref().map(Bytes::len))
+            .finish()
+    }
 }
 
 /// A body as it arrives.

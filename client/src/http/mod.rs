@@ -27,6 +27,7 @@ use sparring_wire::text::to_text;
 use sparring_wire::{Id, Revision};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
@@ -116,20 +117,33 @@ pub(crate) struct HttpParts {
     pub(crate) client: Arc<dyn HttpClient>,
     pub(crate) auth: Option<Arc<dyn Authorize>>,
     pub(crate) settings: HttpSettings,
+    /// Which credentials the latest request was made with, as a number that tells nothing about them.
+    pub(crate) credentials: Arc<AtomicU64>,
     pub(crate) incoming: mpsc::Sender<FromLink>,
     pub(crate) holds: mpsc::UnboundedSender<(Id, bool)>,
 }
 
 impl HttpLink {
     pub(crate) fn new(parts: HttpParts) -> Result<Self, Error> {
-        let HttpParts { server, target, speaks, offer, client, auth, settings, incoming, holds } = parts;
+        let HttpParts { server, target, speaks, offer, client, auth, settings, credentials, incoming, holds } =
+            parts;
         let url = Url::parse(&target.url)
             .map_err(|error| Error::Start(format!("`{}` is not a URL: {error}", target.url)))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::Start(format!("`{}` is not an http URL", target.url)));
         }
-        let shared =
-            Arc::new(Shared { server, target, speaks, offer, client, auth, settings, incoming, holds });
+        let shared = Arc::new(Shared {
+            server,
+            target,
+            speaks,
+            offer,
+            client,
+            auth,
+            settings,
+            credentials,
+            incoming,
+            holds,
+        });
         Ok(Self {
             shared,
             session: SessionState::new(1),
@@ -197,6 +211,7 @@ impl HttpLink {
     pub(crate) fn open_stream(&mut self) {
         let stateless = self.session.revision.get().is_some_and(|revision| revision.is_stateless());
         if self.shared.settings.open_stream && !stateless && !self.session.is_legacy() {
+            self.session.stream.send_replace(false);
             self.stream.spawn(stream::standalone(Arc::clone(&self.shared), Arc::clone(&self.session)));
         }
     }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sparring_wire::Id;
+use sparring_wire::jsonrpc::codes;
 use std::sync::Arc;
 
 /// A message on its way.
@@ -36,6 +37,7 @@ impl Post {
     pub(super) async fn send(&self) -> Result<HttpResponse, Error> {
         if self.waits {
             self.session.pass_gate().await;
+            self.session.pass_stream(self.shared.settings.stream_wait).await;
         }
         let exchange = Exchange {
             purpose: Purpose::McpPost,
@@ -49,7 +51,9 @@ impl Post {
     }
 
     fn lost_session(&self, response: &HttpResponse) -> bool {
-        response.status == 404 && self.session.id.get().is_some() && self.shared.settings.reopen_session
+        let settings = &self.shared.settings;
+        let matters = settings.reopen_session || settings.end_with_session;
+        response.status == 404 && self.session.id.get().is_some() && matters
     }
 
     /// A notification or a response: whatever comes back means nothing but its status.
@@ -91,13 +95,13 @@ impl Post {
         if !is_success(&response) {
             let status = response.status;
             let (error, text) = read_error(response).await;
+            if self.stateless || tells_versions(&text) {
+                self.shared.report(FromLink::Refused { id: id.clone(), text, error }).await;
+                return Ok(());
+            }
             let first = opening && self.session.generation == 1;
             if first && self.shared.speaks == Speaks::Either && matches!(status, 400 | 404 | 405) {
                 return legacy::begin(self, id, Some(error)).await;
-            }
-            if self.stateless && is_rpc_error(&text, id) {
-                self.shared.report(FromLink::Refused { id: id.clone(), text, error }).await;
-                return Ok(());
             }
             return Err(error);
         }
@@ -192,17 +196,15 @@ struct Probe<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     method: Option<serde::de::IgnoredAny>,
-    error: Option<serde::de::IgnoredAny>,
 }
 
 impl Probe<'_> {
-    /// Digits in quotes count: the core has its own view.
     fn answers(&self, id: &Id) -> bool {
         let same = |found: &str| match id {
             Id::Number(n) => found.parse() == Ok(*n),
-            Id::String(s) => found == s,
+            Id::String(s) => serde_json::from_str::<&str>(found).is_ok_and(|found| found == s),
         };
-        self.method.is_none() && self.id.is_some_and(|found| same(found.get().trim_matches('"')))
+        self.method.is_none() && self.id.is_some_and(|found| same(found.get()))
     }
 }
 
@@ -215,6 +217,9 @@ pub(super) fn answers(text: &str, id: &Id) -> bool {
     }
 }
 
-fn is_rpc_error(text: &str, id: &Id) -> bool {
-    serde_json::from_str::<Probe<'_>>(text).is_ok_and(|probe| probe.error.is_some() && probe.answers(id))
+/// Whether a body says that the revision is not spoken, and perhaps which ones are.
+fn tells_versions(text: &str) -> bool {
+    let body: Option<Value> = serde_json::from_str(text).ok();
+    let code = body.as_ref().and_then(|body| body.get("error")?.get("code")?.as_i64());
+    code == Some(codes::UNSUPPORTED_PROTOCOL_VERSION)
 }

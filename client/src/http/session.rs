@@ -7,9 +7,14 @@ use crate::error::Error;
 use crate::link::{FromLink, Headers};
 use crate::settings::HttpSettings;
 use bytes::Bytes;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 use sparring_wire::{Id, Revision};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use url::Url;
 
 /// What a server is taken for.
@@ -33,6 +38,8 @@ pub(super) struct SessionState {
     pub(super) endpoint: OnceLock<String>,
     /// Whether `notifications/initialized` has been accepted, so that requests may follow it.
     pub(super) gate: watch::Sender<bool>,
+    /// Whether the standalone stream is open, or will not be: until then what the server asks on it would be lost.
+    pub(super) stream: watch::Sender<bool>,
 }
 
 impl SessionState {
@@ -43,12 +50,22 @@ impl SessionState {
             revision: OnceLock::new(),
             endpoint: OnceLock::new(),
             gate: watch::Sender::new(true),
+            stream: watch::Sender::new(true),
         })
     }
 
     pub(super) async fn pass_gate(&self) {
         // The sender lives as long as this; an error is impossible.
         drop(self.gate.subscribe().wait_for(|open| *open).await);
+    }
+
+    /// Waits until a server that was asked for the standalone stream has answered, but no longer than this: some say
+    /// nothing before they have something to say.
+    pub(super) async fn pass_stream(&self, wait: Duration) {
+        if *self.stream.borrow() {
+            return;
+        }
+        drop(timeout(wait, self.stream.subscribe().wait_for(|open| *open)).await);
     }
 
     /// Whether the server speaks HTTP+SSE.
@@ -65,6 +82,8 @@ pub(super) struct Shared {
     pub(super) client: Arc<dyn HttpClient>,
     pub(super) auth: Option<Arc<dyn Authorize>>,
     pub(super) settings: HttpSettings,
+    /// Which credentials the latest request was made with, as a number that tells nothing about them.
+    pub(super) credentials: Arc<AtomicU64>,
     pub(super) incoming: mpsc::Sender<FromLink>,
     /// Told when a request waits for a person, and when no longer.
     pub(super) holds: mpsc::UnboundedSender<(Id, bool)>,
@@ -151,9 +170,12 @@ impl Shared {
                 }
                 None => None,
             };
+            if let Some(pass) = &pass {
+                self.credentials.store(fingerprint(&pass.token), Ordering::Relaxed);
+            }
             set_pass(&mut request.headers, pass.as_ref());
             let response = self.client.send(request).await.map_err(|error| match error {
-                HttpError::Connect(why) if what.method == "initialize" => {
+                HttpError::Connect(why) if matches!(what.method, "initialize" | "server/discover") => {
                     Error::Start(format!("could not reach {url}: {why}"))
                 }
                 other => Error::Closed(format!("the request to {url} failed: {other}")),
@@ -182,7 +204,7 @@ impl Shared {
                         status,
                         challenges: &challenges,
                         token: pass.as_ref().map(|pass| pass.token.as_str()),
-                        operation: what.method,
+                        operation: &operation(&what),
                         tries,
                         revision: session.revision.get().copied().unwrap_or(self.offer),
                         settled: session.revision.get().is_some(),
@@ -204,6 +226,16 @@ impl Shared {
     }
 }
 
+/// What a request is for: its method, and the name of the tool or whatever else it names.
+fn operation(what: &Exchange<'_>) -> String {
+    let message: Option<Value> = what.body.and_then(|body| serde_json::from_slice(body).ok());
+    let name = message.as_ref().and_then(|message| {
+        let params = message.get("params")?;
+        params.get("name").or_else(|| params.get("uri"))?.as_str()
+    });
+    name.map_or_else(|| what.method.to_owned(), |name| format!("{} {name}", what.method))
+}
+
 /// The header field that says which revision is spoken.
 pub(super) const VERSION: &str = "MCP-Protocol-Version";
 
@@ -213,6 +245,11 @@ pub(super) fn set_pass(headers: &mut Headers, pass: Option<&Pass>) {
     let scheme = if proof.is_some() { "DPoP" } else { "Bearer" };
     headers.push(("Authorization".into(), format!("{scheme} {token}")));
     headers.extend(proof.iter().map(|proof| ("DPoP".into(), proof.clone())));
+}
+
+/// Tells credentials apart.
+fn fingerprint(token: &str) -> u64 {
+    Sha256::digest(token).iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
 /// Whether scheme, host and port are the same.

@@ -169,7 +169,9 @@ pub(super) async fn standalone(shared: Arc<Shared>, session: Arc<SessionState>) 
     let (mut failures, mut waits, mut was_open) = (0, 0, false);
     let error = loop {
         let last = cursor.last_id.clone();
-        match get(&shared, &session, last.as_deref(), None).await {
+        let answer = get(&shared, &session, last.as_deref(), None).await;
+        session.stream.send_replace(true);
+        match answer {
             Ok(response) if response.status == 200 && response.media_type() == "text/event-stream" => {
                 was_open = true;
                 failures = 0;

@@ -1,7 +1,7 @@
 //! The HTTP requests of the flow: documents, and the token endpoint.
 
 use super::Authorizer;
-use super::discovery::{origin, text};
+use super::discovery::text;
 use super::guard::{bare, check_endpoint, check_reach};
 use super::jose::ClientKey;
 use super::proof;
@@ -79,7 +79,7 @@ impl Authorizer {
         };
         let whole = async {
             let response = self.parts.http.send(request).await?;
-            self.learn(url, response.header("dpop-nonce"));
+            self.remember_nonce(url, response.header("dpop-nonce"));
             let status = response.status;
             Ok((status, response.read(MAX_DOCUMENT).await?))
         };
@@ -205,15 +205,16 @@ impl Authorizer {
         Url::parse(&self.parts.target.url).map_err(|error| Error::auth(error.to_string()))
     }
 
-    /// Remembers a nonce that a server sent, for the proofs that go to its origin.
-    pub(super) fn learn(&self, url: &str, nonce: Option<&str>) {
-        if let (Some(nonce), Ok(url)) = (nonce, Url::parse(url)) {
-            self.nonces().insert(origin(&url), nonce.to_owned());
+    /// Remembers a nonce that an endpoint sent, for the proofs that go there. An MCP server and an authorization server
+    /// have their own, also on one origin.
+    pub(super) fn remember_nonce(&self, url: &str, nonce: Option<&str>) {
+        if let Some(nonce) = nonce {
+            self.nonces().insert(bare(url).to_owned(), nonce.to_owned());
         }
     }
 
     pub(super) fn nonce(&self, url: &str) -> Option<String> {
-        self.nonces().get(&origin(&Url::parse(url).ok()?)).cloned()
+        self.nonces().get(bare(url)).cloned()
     }
 }
 

@@ -6,6 +6,7 @@ use super::calls::{Origin, TokenAnswer, TokenRequest};
 use super::discovery::AuthServer;
 use super::guard::{check_endpoint, check_reach};
 use super::plan::Plan;
+use super::registration::CODE_GRANTS;
 use super::store::{CredentialKey, Credentials, StoredClient};
 use crate::error::Error;
 use base64::Engine as _;
@@ -13,9 +14,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use url::Url;
-
-/// What the client registers for.
-const GRANT_TYPES: [&str; 2] = ["authorization_code", "refresh_token"];
 
 /// One authorization request, until its answer is checked.
 struct Pending<'a> {
@@ -49,7 +47,7 @@ impl Authorizer {
             }
         }
         let (callback, redirect_uri) = self.way_back(records).await?;
-        let client = self.client(plan, records, Some(&redirect_uri), &GRANT_TYPES).await?;
+        let client = self.client(plan, records, Some(&redirect_uri), &CODE_GRANTS).await?;
         let proof = plan.bound.then(|| self.proof_key(records, &plan.server.issuer)).transpose()?;
         let pending =
             Pending { server: &plan.server, state: self.random(), verifier: self.random(), redirect_uri };

@@ -94,7 +94,7 @@ impl Authorizer {
                 let client = self.preregistered(plan, records)?.ok_or_else(|| {
                     Error::auth("client credentials are to be used, and the settings have none")
                 })?;
-                let client = self.from_settings(client, &plan.server);
+                let client = self.configured(client, &plan.server);
                 if client.method == AuthMethod::None {
                     return Err(Error::auth(format!(
                         "the client {} has neither a secret nor a key that {} accepts",
@@ -110,7 +110,7 @@ impl Authorizer {
             }
             Grant::Workload(assertion) => {
                 let client = match self.preregistered(plan, records)? {
-                    Some(known) => self.from_settings(known, &plan.server),
+                    Some(known) => self.configured(known, &plan.server),
                     // The assertion says it all; the id is one that the server leaves out.
                     None => StoredClient {
                         id: String::new(),

@@ -44,6 +44,18 @@ impl ClientKey {
         self
     }
 
+    /// The public key as a JWK, with its name and its use, as a client's `jwks` holds it.
+    #[must_use]
+    pub fn public(&self) -> Value {
+        let mut jwk = self.jwk();
+        jwk["alg"] = ALGORITHM.into();
+        jwk["use"] = "sig".into();
+        if let Some(id) = &self.id {
+            jwk["kid"] = id.as_str().into();
+        }
+        jwk
+    }
+
     /// A fresh key.
     pub(crate) fn random(entropy: &dyn Entropy) -> Option<Self> {
         // All but one in 2^32 texts are keys; a source that repeats itself gets no endless loop.

@@ -99,6 +99,21 @@ impl Client {
         self.authorizer(&server, target, oauth, &http).fresh(&challenges, spoken).await
     }
 
+    /// Forgets all credentials for a server over HTTP, its registrations included. Returns which records there were.
+    /// Connections that are open go on with what they have.
+    ///
+    /// # Errors
+    /// [`Error::Auth`] if the store fails.
+    pub async fn logout(&self, target: &HttpTarget) -> Result<Vec<CredentialKey>, Error> {
+        let store = &self.parts.credentials;
+        let records = store.of_server(&target.url).await.map_err(super::unstored)?;
+        let keys: Vec<CredentialKey> = records.into_iter().map(|(key, _)| key).collect();
+        for key in &keys {
+            store.remove(key).await.map_err(super::unstored)?;
+        }
+        Ok(keys)
+    }
+
     /// Sends one request without a token; the challenges of the answer. What it opens is ended.
     async fn ask(
         &self,

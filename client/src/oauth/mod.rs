@@ -67,7 +67,7 @@ pub(crate) struct Authorizer {
     flight: Mutex<Flight>,
     /// Flows that have ended.
     landed: AtomicU64,
-    /// The latest nonce for proofs, of each origin.
+    /// The latest nonce for proofs, of each endpoint.
     nonces: std::sync::Mutex<HashMap<String, String>>,
 }
 
@@ -318,7 +318,7 @@ impl Authorize for Authorizer {
         // What fails here is told when the server's answer asks for more.
         self.load(&mut flight).await.ok()?;
         let ahead = self.parts.settings.refresh_ahead;
-        let tokens = flight.held.as_ref()?.record.tokens.clone()?;
+        let tokens = flight.held.as_ref()?.record.tokens.as_ref()?;
         if !tokens.lasts(ahead) {
             if tokens.refresh.is_some() {
                 drop(self.refresh(&mut flight).await);
@@ -341,7 +341,7 @@ impl Authorize for Authorizer {
     }
 
     fn learn(&self, url: &str, nonce: &str) {
-        Self::learn(self, url, Some(nonce));
+        self.remember_nonce(url, Some(nonce));
     }
 
     async fn react(&self, refusal: Refusal<'_>) -> Result<bool, Error> {

@@ -7,9 +7,12 @@ use super::plan::Plan;
 use super::store::{AuthMethod, ClientOrigin, CredentialKey, Credentials, StoredClient, unix_time};
 use crate::error::Error;
 use crate::http::Purpose;
-use crate::settings::RegisteredClient;
+use crate::settings::{OauthSettings, RegisteredClient};
 use serde_json::{Value, json};
 use url::{Host, Url};
+
+/// What a client that logs people in registers for.
+pub(super) const CODE_GRANTS: [&str; 2] = ["authorization_code", "refresh_token"];
 
 impl Authorizer {
     /// The client that was registered beforehand with this issuer. An error, if there are such clients for others only:
@@ -41,7 +44,7 @@ impl Authorizer {
     }
 
     /// A client whose credentials are in the settings.
-    pub(super) fn from_settings(&self, known: &RegisteredClient, server: &AuthServer) -> StoredClient {
+    pub(super) fn configured(&self, known: &RegisteredClient, server: &AuthServer) -> StoredClient {
         let by_key = self.parts.settings.key.is_some() && server.has_method(AuthMethod::PrivateKeyJwt);
         let method = match &known.secret {
             _ if by_key => AuthMethod::PrivateKeyJwt,
@@ -62,7 +65,7 @@ impl Authorizer {
     ) -> Result<StoredClient, Error> {
         let settings = &self.parts.settings;
         if let Some(known) = self.preregistered(plan, records)? {
-            return Ok(self.from_settings(known, &plan.server));
+            return Ok(self.configured(known, &plan.server));
         }
         if let Some(url) = settings.metadata_document.as_ref().filter(|url| is_document(url))
             && plan.server.knows_documents
@@ -154,6 +157,35 @@ impl Authorizer {
     }
 }
 
+impl OauthSettings {
+    /// The metadata document to serve at the URL that is the client's id ([`OauthSettings::metadata_document`]), for a
+    /// client of this name; `None` if there is no such URL.
+    #[must_use]
+    pub fn client_document(&self, name: &str) -> Option<Value> {
+        let id = self.metadata_document.as_ref().filter(|url| is_document(url))?;
+        // With loopback a server has to take any port (RFC 8252 section 7.3).
+        let redirect_uri = self.redirect_uri.clone().or_else(|| self.listen_at.clone());
+        let redirect_uri = redirect_uri.unwrap_or_else(|| match self.callback_port {
+            0 => "http://127.0.0.1/callback".to_owned(),
+            port => format!("http://127.0.0.1:{port}/callback"),
+        });
+        let method = if self.key.is_some() { AuthMethod::PrivateKeyJwt } else { AuthMethod::None };
+        let mut document = json!({
+            "client_id": id,
+            "client_name": name,
+            "application_type": application_type(&redirect_uri),
+            "redirect_uris": [redirect_uri],
+            "grant_types": CODE_GRANTS,
+            "response_types": ["code"],
+            "token_endpoint_auth_method": method.as_str(),
+        });
+        if let Some(key) = &self.key {
+            document["jwks"] = json!({ "keys": [key.public()] });
+        }
+        Some(document)
+    }
+}
+
 /// A public client with nothing but an id.
 fn client(id: &str, origin: ClientOrigin) -> StoredClient {
     StoredClient {
@@ -198,6 +230,7 @@ fn application_type(redirect_uri: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oauth::ClientKey;
 
     #[test]
     fn a_document_is_known_by_its_url() {
@@ -216,6 +249,25 @@ mod tests {
         ] {
             assert!(!is_document(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_document_says_what_the_client_does() {
+        let id = "https://client.test/id.json";
+        let settings = OauthSettings { metadata_document: Some(id.into()), ..OauthSettings::default() };
+        let document = settings.client_document("me").unwrap();
+        assert_eq!((&document["client_id"], &document["client_name"]), (&json!(id), &json!("me")));
+        assert_eq!(document["redirect_uris"], json!(["http://127.0.0.1/callback"]));
+        assert_eq!(document["token_endpoint_auth_method"], "none");
+        assert!(document.get("jwks").is_none());
+        let key = ClientKey::from_pem(super::super::jose::tests::PEM).unwrap().named("k");
+        let settings = OauthSettings { key: Some(key), callback_port: 7, ..settings };
+        let document = settings.client_document("me").unwrap();
+        assert_eq!(document["redirect_uris"], json!(["http://127.0.0.1:7/callback"]));
+        assert_eq!(document["token_endpoint_auth_method"], "private_key_jwt");
+        let key = &document["jwks"]["keys"][0];
+        assert_eq!((&key["kid"], &key["alg"], key.get("d")), (&json!("k"), &json!("ES256"), None));
+        assert!(OauthSettings::default().client_document("me").is_none());
     }
 
     #[test]

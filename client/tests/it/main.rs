@@ -6,6 +6,11 @@ mod host;
 mod http;
 mod legacy;
 mod oauth;
+mod oauth_grants;
+mod oauth_login;
+mod oauth_store;
+mod oauth_world;
+mod standalone;
 #[cfg(unix)]
 mod stdio;
 mod support;

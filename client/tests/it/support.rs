@@ -3,6 +3,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use sparring_client::{Settings, Target};
+use sparring_wire::Revision;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,7 +11,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 pub(crate) fn settings() -> Settings {
-    let mut settings = Settings { ping_every: None, ..Settings::default() };
+    // Of a client from before the stateless revision.
+    let mut settings = Settings {
+        offer: Revision::LATEST_HANDSHAKE,
+        accept: Revision::WITH_HANDSHAKE.to_vec(),
+        ping_every: None,
+        ..Settings::default()
+    };
     settings.http.stream_waits = vec![Duration::from_millis(1)];
     settings.refetch_gap = Duration::from_millis(1);
     settings

@@ -323,6 +323,8 @@ impl Candidate {
                 directory: directory.client(),
                 official_scenario: None,
                 official_context: None,
+                clock_scale: 1,
+                config_env: BTreeMap::new(),
                 events: Arc::new(Deaf),
             })
             .await

@@ -11,7 +11,7 @@ use sparring_scenarios::code::Severity;
 use sparring_scenarios::diagnostic::Diagnostic;
 use sparring_scenarios::lint;
 use sparring_scenarios::load;
-use sparring_scenarios::profile::Profile;
+use sparring_scenarios::profile::{BUILT_IN, Profile};
 use sparring_scenarios::scenario::Scenario;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,17 +49,23 @@ pub(super) fn show(all: &[Diagnostic]) {
 }
 
 fn profile(args: &ClientArgs) -> Result<Option<Profile>, Trouble> {
-    let profile = match (args.profile.as_deref(), args.driver) {
-        (None, DriverKind::Builtin) | (Some("reference"), _) => Profile::reference(),
-        (None, _) => return Ok(None),
-        (Some(name), _) if !Path::new(name).exists() => {
-            return Err(Trouble::usage(format!(
-                "--profile: there is no file `{name}`, and no built-in profile of that name; built in is `reference`"
-            )));
-        }
-        (Some(file), _) => Profile::load(Path::new(file)),
-    };
-    profile.map(Some).map_err(|d| diagnostics(&[d]))
+    match (args.profile.as_deref(), args.driver) {
+        (None, DriverKind::Builtin) => named_profile("--profile", "reference").map(Some),
+        (None, _) => Ok(None),
+        (Some(name), _) => named_profile("--profile", name).map(Some),
+    }
+}
+
+/// A built-in profile or a file. `option` is where it was named.
+pub(super) fn named_profile(option: &str, name: &str) -> Result<Profile, Trouble> {
+    let built_in = BUILT_IN.map(|(name, _)| name);
+    if !built_in.iter().any(|known| known.eq_ignore_ascii_case(name)) && !Path::new(name).exists() {
+        return Err(Trouble::usage(format!(
+            "{option}: there is no file `{name}`, and no built-in profile of that name; built in are {}",
+            built_in.join(", ")
+        )));
+    }
+    Profile::named(name).map_err(|d| diagnostics(&[d]))
 }
 
 pub(super) fn driver(args: &ClientArgs) -> Result<Arc<dyn Driver>, Trouble> {

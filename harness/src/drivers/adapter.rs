@@ -2,17 +2,19 @@
 
 use super::ToolNames;
 use super::process::{ClientProcess, Launch, ProcessSettings, cut, visitor};
+use crate::dialect;
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
 use crate::run::directory::{CaseDirectory, absolute_words};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_mock_servers::script::JsonText;
-use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
+use sparring_scenarios::op::{self, FEATURES, Inspected, OPERATIONS, Op};
 use sparring_wire::Revision;
 use sparring_wire::framing::Lines;
 use sparring_wire::jsonrpc::{self, Envelope, Id, codes};
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,6 +51,7 @@ impl Adapter {
         client: &std::path::Path,
         targets: BTreeMap<String, Target>,
         revision: Revision,
+        told: Told,
         events: Arc<dyn DriverEvents>,
     ) -> Result<(Arc<Running>, Hello), DriverError> {
         let command = absolute_words(&self.command, &self.settings.here);
@@ -87,6 +90,7 @@ impl Adapter {
             names: ToolNames::default(),
             targets,
             revision,
+            told,
             tasks: [tokio::spawn(write(stdin, to_write)), tokio::spawn(read(stdout, shared))],
         });
         *running.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&made);
@@ -123,8 +127,9 @@ impl Driver for Adapter {
             DriverError::Start { command: "a temporary folder".into(), why: error.to_string() }
         })?;
         let silent = Arc::new(Silent);
-        let (running, hello) =
-            self.launch(&folder.client(), BTreeMap::new(), Revision::LATEST_HANDSHAKE, silent).await?;
+        let (running, hello) = self
+            .launch(&folder.client(), BTreeMap::new(), Revision::LATEST_HANDSHAKE, Told::default(), silent)
+            .await?;
         let honest =
             tokio::time::timeout(self.settings.hello_limit, running.is_honest()).await.unwrap_or_else(|_| {
                 Err(DriverError::Protocol("no answer to an operation that doesn't exist".to_owned()))
@@ -136,9 +141,24 @@ impl Driver for Adapter {
     }
 
     async fn start(&self, case: CaseContext) -> Result<Arc<dyn Subject>, DriverError> {
-        let (running, _) = self.launch(&case.directory, case.targets, case.revision, case.events).await?;
+        let told = Told {
+            folder: case.directory.clone(),
+            clock_scale: case.clock_scale,
+            config_env: case.config_env,
+        };
+        let (running, _) =
+            self.launch(&case.directory, case.targets, case.revision, told, case.events).await?;
         Ok(running)
     }
+}
+
+/// What of a case goes into its `open`.
+#[derive(Debug, Clone, Default)]
+struct Told {
+    /// The case's folder, in which paths of the scenario start.
+    folder: PathBuf,
+    clock_scale: u32,
+    config_env: BTreeMap<String, String>,
 }
 
 /// Hears nothing: there is no case.
@@ -317,6 +337,7 @@ struct Running {
     names: ToolNames,
     targets: BTreeMap<String, Target>,
     revision: Revision,
+    told: Told,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -417,10 +438,15 @@ impl Running {
 
     /// Which tool is meant, by all its names, and its arguments.
     fn tool(&self, call: &op::Call) -> Map<String, Value> {
-        let (name, known) = self.names.resolve(&call.tool, call.server.as_deref());
-        let only = || self.targets.keys().next().filter(|_| self.targets.len() == 1).cloned();
         let mut params = Map::new();
-        params.insert("tool".to_owned(), call.tool.as_str().into());
+        let only = || self.targets.keys().next().filter(|_| self.targets.len() == 1).cloned();
+        let (name, known) = match &call.name {
+            Some(name) => (name.clone(), call.server.clone()),
+            None => {
+                params.insert("tool".to_owned(), call.tool.as_str().into());
+                self.names.resolve(&call.tool, call.server.as_deref())
+            }
+        };
         params.insert("name".to_owned(), name.into());
         if let Some(server) = known.or_else(only) {
             params.insert("server".to_owned(), server.into());
@@ -438,16 +464,29 @@ impl Running {
         let json = |text: &JsonText| text.0.clone();
         let server_of = |server: &Option<String>| server.clone().map(Value::String);
         let mut server = None;
+        let mut agent: Option<String> = None;
         match op {
             Op::Open(open) => {
-                let chosen: BTreeMap<&String, &Target> = self
-                    .targets
-                    .iter()
-                    .filter(|(name, _)| open.servers.is_empty() || open.servers.contains(name))
-                    .collect();
-                put("servers", json!(chosen));
+                let chosen: BTreeMap<&String, &Target> =
+                    dialect::chosen(&open.servers, &open.entries, &self.targets).collect();
+                let servers = if open.config { json!({}) } else { json!(chosen) };
+                put("servers", servers);
                 put("revision", json!(self.revision));
+                let inside = |path: &String| json!(self.told.folder.join(path));
+                let mut env = if open.config { self.told.config_env.clone() } else { BTreeMap::new() };
+                env.extend(open.env.clone());
+                let set: Map<String, Value> =
+                    open.set.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
                 let optional = [
+                    ("entries", Some(entries(open, &self.targets)).filter(|_| !open.entries.is_empty())),
+                    ("config", open.config.then_some(Value::from(true))),
+                    ("idle", open.idle.then_some(Value::from(true))),
+                    ("cwd", open.cwd.as_ref().map(inside)),
+                    ("project", open.project.as_ref().map(inside)),
+                    ("env", Some(json!(env)).filter(|_| !env.is_empty())),
+                    ("set", Some(Value::Object(set.clone())).filter(|_| !set.is_empty())),
+                    ("agent", open.agent.clone().map(Value::String)),
+                    ("clock_scale", Some(json!(self.told.clock_scale)).filter(|_| self.told.clock_scale > 1)),
                     ("offer", open.offer.map(|offer| json!(offer))),
                     ("sampling", open.sampling.as_ref().map(json)),
                     ("elicitation", open.elicitation.as_ref().map(json)),
@@ -474,6 +513,7 @@ impl Running {
                     put("timeout_ms", limit.into());
                 }
                 put("progress", call.progress.into());
+                agent.clone_from(&call.agent);
             }
             Op::Cancel(cancel) => {
                 put("step", cancel.step.as_str().into());
@@ -510,8 +550,44 @@ impl Running {
             | Op::Templates(of)
             | Op::Prompts(of)
             | Op::Ping(of)
-            | Op::Close(of) => server = server_of(&of.server),
-            Op::Await(_) => {}
+            | Op::Close(of) => {
+                server = server_of(&of.server);
+                agent.clone_from(&of.agent);
+            }
+            Op::Inspect(inspect) => {
+                put("what", json!(inspect.what));
+                if let Some(tool) = &inspect.tool {
+                    let (name, known) = self.names.resolve(tool, inspect.server.as_deref());
+                    put("tool", tool.as_str().into());
+                    put("name", name.into());
+                    server = server_of(&known);
+                }
+                server = server.or_else(|| server_of(&inspect.server));
+                agent.clone_from(&inspect.agent);
+            }
+            Op::Control(control) => {
+                put("what", json!(control.what));
+                if let Some(tool) = &control.tool {
+                    put("tool", tool.as_str().into());
+                    put("name", self.names.resolve(tool, control.server.as_deref()).0.into());
+                }
+                if control.always {
+                    put("always", true.into());
+                }
+                if let Some(setting) = &control.setting {
+                    put("setting", setting.as_str().into());
+                }
+                if let Some(value) = &control.value {
+                    put("value", json(value));
+                }
+                server = server_of(&control.server);
+                agent.clone_from(&control.agent);
+            }
+            // The harness's own.
+            Op::Await(_) | Op::Write(_) | Op::Configure(_) | Op::Disk(_) | Op::Signal(_) => {}
+        }
+        if let Some(agent) = agent {
+            put("agent", agent.into());
         }
         if let Some(server) = server {
             put("server", server);
@@ -565,6 +641,15 @@ impl Subject for Running {
     }
 }
 
+/// The entries of an `open`, each with its target and everything else under neutral names. One that leads to no server
+/// is left out; the lint does not let it be.
+fn entries(open: &op::Open, targets: &BTreeMap<String, Target>) -> Value {
+    let all = open.entries.iter();
+    let members =
+        all.filter_map(|(name, entry)| Some((name.clone(), dialect::members(name, entry, targets).ok()?)));
+    Value::Object(members.map(|(name, members)| (name, Value::Object(members))).collect())
+}
+
 /// Words that the protocol doesn't know are a mistake in the adapter that would silently skip cases.
 fn check(mut hello: Hello) -> Result<Hello, String> {
     for text in [&mut hello.name, &mut hello.version] {
@@ -577,6 +662,9 @@ fn check(mut hello: Hello) -> Result<Hello, String> {
     }
     if let Some(word) = unknown(&hello.features, &FEATURES) {
         return Err(format!("`hello` declares a feature `{word}`, which doesn't exist"));
+    }
+    if hello.clock_scale == Some(0) {
+        return Err("the `clock_scale` of `hello` is a whole number from 1".to_owned());
     }
     Ok(hello)
 }
@@ -610,6 +698,21 @@ fn check_result(op: &Op, value: &Value) -> Result<(), String> {
                 Err("`tools` has a tool without a string `name`".to_owned())
             }
         }
+        Op::Inspect(inspect) => match inspect.what {
+            Inspected::Status => objects("servers").map(drop),
+            Inspected::Instances => objects("instances").map(drop),
+            Inspected::Events => objects("events").map(drop),
+            Inspected::Log => match result.get("lines").and_then(Value::as_array) {
+                Some(lines) if lines.iter().all(Value::is_string) => Ok(()),
+                _ => Err("`lines` is no array of strings".to_owned()),
+            },
+            Inspected::Prompt if result.get("system").is_some_and(Value::is_string) => {
+                objects("tools").map(drop)
+            }
+            Inspected::Prompt => Err("`system` is no string".to_owned()),
+            Inspected::Policy if result.get("policy").is_some_and(Value::is_object) => Ok(()),
+            Inspected::Policy => Err("`policy` is no object".to_owned()),
+        },
         Op::Resources(_) => objects("resources").map(drop),
         Op::Templates(_) => objects("resourceTemplates").map(drop),
         Op::Prompts(_) => objects("prompts").map(drop),

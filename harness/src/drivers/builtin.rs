@@ -94,10 +94,11 @@ impl Driver for Builtin {
         Ok(Hello {
             name: "reference client".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            operations: OPERATIONS.map(str::to_owned).to_vec(),
+            operations: without(&OPERATIONS, &["inspect", "control"]),
             transports: Transport::ALL.to_vec(),
-            revisions: Revision::WITH_HANDSHAKE.to_vec(),
-            features: FEATURES.map(str::to_owned).to_vec(),
+            revisions: Revision::ALL.to_vec(),
+            features: without(&FEATURES, &OF_HOSTS),
+            clock_scale: None,
         })
     }
 
@@ -112,6 +113,20 @@ impl Driver for Builtin {
             listeners: Mutex::default(),
         }))
     }
+}
+
+fn http_target(url: &str, open: &op::Open) -> HttpTarget {
+    let mut target = HttpTarget::new(url);
+    target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    target
+}
+
+/// What only a host can do.
+const OF_HOSTS: [&str; 8] =
+    ["entries", "surroundings", "settings", "config", "agents", "clock", "process", "idle"];
+
+fn without(all: &[&str], these: &[&str]) -> Vec<String> {
+    all.iter().filter(|word| !these.contains(word)).map(|word| (*word).to_owned()).collect()
 }
 
 struct Reference {
@@ -174,8 +189,9 @@ impl Reference {
                 }
                 Ok(json!({}))
             }
-            // The harness waits by itself.
-            Op::Await(_) => Ok(json!({})),
+            // The harness does these by itself.
+            Op::Await(_) | Op::Write(_) | Op::Configure(_) | Op::Disk(_) | Op::Signal(_) => Ok(json!({})),
+            Op::Inspect(_) | Op::Control(_) => Err(refused("it is no host")),
             Op::Resources(of) => self.list(of, ListKind::Resources).await,
             Op::Templates(of) => self.list(of, ListKind::Templates).await,
             Op::Prompts(of) => self.list(of, ListKind::Prompts).await,
@@ -252,7 +268,8 @@ impl Reference {
     }
 
     async fn open(&self, open: &op::Open) -> Result<Value, Failure> {
-        let mut setup = setup(open, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
+        let mut setup =
+            setup(open, self.case.revision, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
         if let Some(customise) = &self.customise {
             customise(&mut setup);
         }
@@ -320,15 +337,8 @@ impl Reference {
                 target.cwd = Some(PathBuf::clone(&self.case.directory));
                 sparring_client::Target::Stdio(target)
             }
-            Target::Http { url } | Target::SseLegacy { url } => {
-                let mut target = HttpTarget::new(url);
-                target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-                // The first revision knows no other HTTP transport.
-                match self.case.revision.has_transport(Transport::Http) {
-                    true => sparring_client::Target::Http(target),
-                    false => sparring_client::Target::Sse(target),
-                }
-            }
+            Target::Http { url } => sparring_client::Target::Http(http_target(url, open)),
+            Target::SseLegacy { url } => sparring_client::Target::Sse(http_target(url, open)),
         }
     }
 
@@ -484,16 +494,16 @@ fn opened(connection: &Connection) -> Value {
 }
 
 /// The reference client as `reference.toml` promises it, and as `open` asks for it.
-fn setup(open: &op::Open, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, String> {
+fn setup(open: &op::Open, revision: Revision, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, String> {
     let mut settings = Settings::default();
     // The promise is a wait before the first attempt too.
     settings.restart.waits = [1, 2, 4, 8, 16].map(Duration::from_secs).to_vec();
     if let Some(waits) = &open.backoff_ms {
         settings.restart.waits = waits.iter().copied().map(Duration::from_millis).collect();
     }
-    if let Some(offer) = open.offer {
-        settings.offer = offer;
-    }
+    // Against servers with a handshake it is judged as a client of their time, which probes for nothing.
+    let newest = if revision.is_stateless() { revision } else { Revision::LATEST_HANDSHAKE };
+    settings.offer = open.offer.unwrap_or(newest);
     if let Some(ms) = open.timeout_ms {
         settings.timeouts.start = Duration::from_millis(ms);
     }
@@ -501,7 +511,7 @@ fn setup(open: &op::Open, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, 
         roots: open.roots.as_ref().map(|_| RootsCapability { list_changed: true }),
         sampling: open.sampling.as_ref().map(|_| SamplingCapability { tools: false, context: false }),
         elicitation: open.elicitation.as_ref().map(|_| ElicitationCapability { form: true, url: false }),
-        experimental: None,
+        ..Declared::default()
     };
     settings.roots = open.roots.as_deref().map(roots).unwrap_or_default();
     let mut oauth = sparring_client::OauthSettings::default();

@@ -80,6 +80,7 @@ impl Driver for Official {
             transports: vec![Transport::Http],
             revisions: Revision::ALL.into_iter().filter(|r| r.has_transport(Transport::Http)).collect(),
             features: FEATURES.map(str::to_owned).to_vec(),
+            clock_scale: None,
         })
     }
 

@@ -534,7 +534,10 @@ impl Window<'_, '_> {
             (None, Some(max)) => format!("at most {max} ms"),
             (None, None) => "any time".to_owned(),
         };
-        let expected = format!("{bounds} from {from} to {to}");
+        let expected = match facts.clock_scale {
+            0 | 1 => format!("{bounds} from {from} to {to}"),
+            scale => format!("{bounds} (divided by {scale}) from {from} to {to}"),
+        };
         let time = |index: usize| self.view.event(index).map_or(0, |event| event.at_us);
         let Some(start) = find(&spacing.from, self.view, self.range.clone(), self.after) else {
             let reason = format!("{from} was never seen");
@@ -542,9 +545,11 @@ impl Window<'_, '_> {
         };
         let busy = |off_us: u64| facts.floor.is_some_and(|floor| floor.may_account_for(off_us));
         let missed = |busy: bool| if busy { Finding::Inconclusive } else { Finding::Broken };
-        let max = spacing.max_ms.map_or(u64::MAX, |max| max.saturating_mul(1000));
+        // The client's clock may be faster than ours.
+        let micros = |ms: u64| ms.saturating_mul(1000) / u64::from(facts.clock_scale.max(1));
+        let max = spacing.max_ms.map_or(u64::MAX, micros);
         let limit = spacing.max_ms.map(|max| {
-            let max = max.saturating_mul(1000);
+            let max = micros(max);
             max.saturating_add((max / 4).max(LATE_US))
         });
         let range = start + 1..self.range.end;
@@ -560,7 +565,7 @@ impl Window<'_, '_> {
             };
         };
         let took = time(end).saturating_sub(time(start));
-        let min = spacing.min_ms.map_or(0, |min| min.saturating_mul(1000));
+        let min = spacing.min_ms.map_or(0, micros);
         let early = took + EARLY_US < min;
         let late = limit.is_some_and(|limit| took > limit);
         let actual = vec![start, end];
@@ -618,6 +623,7 @@ mod tests {
             transport: Transport::Stdio,
             profile: None,
             floor: None,
+            clock_scale: 1,
         };
         change(&mut facts);
         checks(&facts, &View::of(&t.events)).pop()
@@ -632,6 +638,7 @@ mod tests {
             transport: Transport::Stdio,
             profile: Some(profile),
             floor: None,
+            clock_scale: 1,
         };
         checks(&facts, &View::of(&good().events)).remove(0)
     }

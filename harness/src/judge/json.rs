@@ -46,6 +46,15 @@ fn operate(operator: &str, argument: &Value, found: Option<&Value>) -> bool {
         "$distinct" => {
             argument.as_str().zip(found.as_array()).is_some_and(|(name, items)| distinct(name, items))
         }
+        "$contains" => argument.as_str().zip(found.as_str()).is_some_and(|(part, text)| text.contains(part)),
+        "$bytes" => {
+            let length = found.as_str().and_then(|text| u64::try_from(text.len()).ok());
+            let bounds = argument.get(0).and_then(Value::as_u64).zip(argument.get(1).and_then(Value::as_u64));
+            length.zip(bounds).is_some_and(|(length, (from, to))| (from..=to).contains(&length))
+        }
+        "$not" => !matches(argument, Some(found)),
+        "$all" => argument.as_array().is_some_and(|all| all.iter().all(|one| matches(one, Some(found)))),
+        "$one_of" => argument.as_array().is_some_and(|all| all.iter().any(|one| matches(one, Some(found)))),
         _ => false,
     }
 }
@@ -144,6 +153,11 @@ mod tests {
             (json!({"$class": "[A-Za-z0-9_-]"}), json!("a_B-9"), json!("a.b")),
             (json!({"$blob": 300}), json!(blob), json!(format!("{}A", &blob[..blob.len() - 1]))),
             (json!({"$distinct": "n"}), json!([{"n": 1}, {"n": "1"}]), json!([{"n": 1}, {"n": 1}])),
+            (json!({"$contains": "b"}), json!("abc"), json!("acb".replace('b', ""))),
+            (json!({"$bytes": [2, 3]}), json!("ä"), json!("ää")),
+            (json!({"$not": {"a": 1}}), json!({"a": 2}), json!({"a": 1, "b": 2})),
+            (json!({"$all": [{"$contains": "a"}, {"$length": 2}]}), json!("ab"), json!("abc")),
+            (json!({"$one_of": [1, "a"]}), json!("a"), json!(2)),
             (json!({"a": {"$absent": true}}), json!({"b": 1}), json!({"a": null})),
             (json!({"a": [1]}), json!({"a": [1.0], "b": 2}), json!({"a": [1, 2]})),
         ];
@@ -154,7 +168,7 @@ mod tests {
             }
         }
         let tested: HashSet<String> = sparring_scenarios::pattern::JSON_OPERATORS.map(str::to_owned).into();
-        assert_eq!(tested.len(), 12, "an operator was added: test it here");
+        assert_eq!(tested.len(), 17, "an operator was added: test it here");
         assert!(!matches(&json!({"$any": true}), None));
         assert!(matches(&json!({"$absent": true}), None));
     }

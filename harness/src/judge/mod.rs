@@ -47,6 +47,8 @@ pub struct Facts<'a> {
     pub profile: Option<&'a Profile>,
     /// How late the machine woke those who waited while the case ran, if measured.
     pub floor: Option<Floor>,
+    /// By how much the client's durations were divided, as the driver said.
+    pub clock_scale: u32,
 }
 
 /// How busy the machine was while a case ran.

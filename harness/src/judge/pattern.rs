@@ -247,8 +247,11 @@ fn process_event(pattern: &Pattern, wanted: ProcessEvent, what: &What) -> bool {
     let signal =
         |signal: Option<&String>| pattern.signal.as_ref().is_none_or(|wanted| signal == Some(wanted));
     match (wanted, what) {
-        (ProcessEvent::Started, What::ProcessStarted(_))
-        | (ProcessEvent::StdinClosed, What::StdinClosed)
+        (ProcessEvent::Started, What::ProcessStarted(process)) => pattern
+            .value
+            .as_ref()
+            .is_none_or(|wanted| json_like(Some(wanted), serde_json::to_value(process).ok().as_ref())),
+        (ProcessEvent::StdinClosed, What::StdinClosed)
         | (ProcessEvent::Ended, What::ProcessEnded { .. })
         | (ProcessEvent::Escaped, What::Escaped { .. }) => true,
         (ProcessEvent::Signal, What::SignalReceived { signal: received }) => signal(Some(received)),

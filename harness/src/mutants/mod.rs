@@ -6,11 +6,15 @@
 
 mod auth;
 mod decorate;
+mod era;
 mod host;
 mod http;
+mod legacy;
 mod matrix;
 mod messages;
+mod modern;
 mod monitors;
+mod rounds;
 mod stdio;
 
 pub(crate) use matrix::command;
@@ -43,8 +47,19 @@ pub enum Fault {
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    [auth::MUTANTS, messages::MUTANTS, http::MUTANTS, stdio::MUTANTS, host::MUTANTS, monitors::MUTANTS]
-        .concat()
+    [
+        auth::MUTANTS,
+        messages::MUTANTS,
+        http::MUTANTS,
+        stdio::MUTANTS,
+        host::MUTANTS,
+        monitors::MUTANTS,
+        modern::MUTANTS,
+        rounds::MUTANTS,
+        era::MUTANTS,
+        legacy::MUTANTS,
+    ]
+    .concat()
 }
 
 /// A mutant that the checks name themselves.

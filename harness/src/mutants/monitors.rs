@@ -172,6 +172,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
             }
         });
     }),
+    mutant("initializes-twice", "Shakes hands once more before each call.", PLAIN, |s| {
+        outgoing(s, |p| {
+            if !p.is("tools/call") || !p.traffic.ready {
+                return Fate::Pass;
+            }
+            let again = json!({"jsonrpc": "2.0", "id": "again", "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+            Fate::Instead(vec![again, p.message.clone()])
+        });
+    }),
     mutant("anonymous-client", "Sends clientInfo without a version.", PLAIN, |s| {
         params(s, "initialize", |params| remove(&mut params["clientInfo"], "version"));
     }),

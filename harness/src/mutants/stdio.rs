@@ -28,6 +28,31 @@ impl Handling for Chunks {
     }
 }
 
+/// Where a line separator or a paragraph separator begins.
+fn separator_at(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xe2, 0x80, 0xa8 | 0xa9, ..])
+}
+
+fn has_separator(chunk: &[u8]) -> bool {
+    (0..chunk.len()).any(|at| chunk.get(at..).is_some_and(separator_at))
+}
+
+/// The chunk with something else for such separators.
+fn replaced(chunk: &[u8], by: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(chunk.len());
+    let mut at = 0;
+    while let Some(rest) = chunk.get(at..).filter(|rest| !rest.is_empty()) {
+        if separator_at(rest) {
+            out.extend_from_slice(by);
+            at += 3;
+        } else {
+            out.extend(rest.first());
+            at += 1;
+        }
+    }
+    out
+}
+
 /// Never reads stderr.
 struct BlindToStderr;
 
@@ -205,6 +230,14 @@ fn unforgiving(setup: &mut ClientSetup, restarts: usize) {
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
+    mutant("splits-lines-at-u2028", "Takes U+2028 and U+2029 for ends of lines.", |s| {
+        impatient(s);
+        processes(s, || Chunks(|chunk| replaced(&chunk, b"\n")));
+    }),
+    mutant("dies-at-u2028", "Stops reading at U+2028.", |s| {
+        impatient(s);
+        processes(s, || Chunks(|chunk| if has_separator(&chunk) { Vec::new() } else { chunk }));
+    }),
     // ---- reading ----
     mutant("one-message-per-read", "Throws away what comes after the first message in one read.", |s| {
         impatient(s);

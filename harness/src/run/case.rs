@@ -1,17 +1,21 @@
 //! One case: servers up, client driven, everything down again, and what was seen.
 
 use super::directory::CaseDirectory;
+use super::own::Desk;
 use super::recorder::Recorder;
 use super::servers::Servers;
 use super::{Settings, Stop};
+use crate::dialect;
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject};
 use crate::judge::{Floor, pattern};
-use crate::plan::Case;
+use crate::plan::{self, Case};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 use sparring_scenarios::op::{Of, Op, Open};
 use sparring_scenarios::pattern::Pattern;
+use sparring_scenarios::placeholder::{self, Known};
 use sparring_scenarios::scenario::{Scenario, Step, StepAction, StepExpectation};
+use sparring_wire::Transport;
 use sparring_wire::transcript::{Event, Failure, FailureKind, Outcome, What};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -29,6 +33,9 @@ pub const WHOLE_STEP: &str = "client";
 /// The name of the driver event that says why the driver was lost; its data has an `error`.
 pub const LOST_EVENT: &str = "driver-lost";
 
+/// The name of the driver event that says that the client was done and had not closed the stream of HTTP+SSE.
+pub const STREAM_LEFT_EVENT: &str = "stream-left-open";
+
 /// Drivers bound their own stopping; one that doesn't (an in-process one of a user's) is left behind after this.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// How long a driver that is still starting when the run is asked to stop may take to get there, so that it can be
@@ -36,6 +43,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 const START_LIMIT: Duration = Duration::from_secs(3);
 /// How long the steps that run may take to notice that the driver is lost.
 const LOSS_LIMIT: Duration = Duration::from_secs(2);
+/// How long it may take until a server has noticed that the client has closed its stream.
+const STREAM_LIMIT: Duration = Duration::from_secs(1);
 /// How long the scripted servers may take to stop.
 const SERVERS_LIMIT: Duration = Duration::from_secs(10);
 
@@ -48,6 +57,10 @@ pub struct CaseRun {
     pub ending: Ending,
     /// CLOCK_MONOTONIC at its start, in microseconds.
     pub started_us: u64,
+    /// The case's folder, as the client saw it.
+    pub folder: String,
+    /// By how much the client's durations were divided.
+    pub clock_scale: u32,
     /// How long it took, cleaning up included.
     pub took: Duration,
     /// How late the machine woke those who wait meanwhile, if it was measured.
@@ -89,7 +102,8 @@ pub async fn run(
 ) -> CaseRun {
     let began = Instant::now();
     let recorder = Recorder::new();
-    let ending = match set_up_and_drive(case, driver, client, settings, stop, &recorder).await {
+    let mut folder = String::new();
+    let ending = match set_up_and_drive(case, driver, client, settings, stop, &recorder, &mut folder).await {
         Ok(ending) => ending,
         Err(message) => {
             recorder.record(What::HarnessError { message: message.clone() });
@@ -100,6 +114,8 @@ pub async fn run(
         transcript: recorder.transcript(),
         ending,
         started_us: recorder.started_us(),
+        folder,
+        clock_scale: plan::clock_scale(&case.scenario, client),
         took: began.elapsed(),
         floor: None,
         steps_driven: driver.drives_steps(),
@@ -113,15 +129,22 @@ async fn set_up_and_drive(
     settings: &Settings,
     stop: &Stop,
     recorder: &Arc<Recorder>,
+    at: &mut String,
 ) -> Result<Ending, String> {
     let folder = CaseDirectory::new(&settings.temporary_root)
         .map_err(|error| format!("can't make a folder in {}: {error}", settings.temporary_root.display()))?;
     let servers = Servers::start(case, settings.seed, &folder.servers(), &settings.exe, recorder)
         .map_err(|error| format!("can't start the scripted servers: {error}"))?;
+    // Paths are compared with what processes find, which is without links.
+    let client_folder = std::fs::canonicalize(folder.client()).unwrap_or_else(|_| folder.client());
+    *at = client_folder.display().to_string();
+    let dialect = case.dialect.as_deref().cloned().unwrap_or_default();
     let context = CaseContext {
         targets: servers.targets(),
         revision: case.revision,
-        directory: folder.client(),
+        directory: client_folder.clone(),
+        clock_scale: plan::clock_scale(&case.scenario, client),
+        config_env: dialect::environment(&dialect, &client_folder),
         official_scenario: case.scenario.official.clone(),
         official_context: servers.credentials(),
         events: recorder.clone(),
@@ -137,9 +160,20 @@ async fn set_up_and_drive(
         None => Ending::Interrupted,
         Some(Err(error)) => Ending::DriverLost(error),
         Some(Ok(subject)) => {
-            let drive = Drive::new(case, subject.clone(), client, recorder.clone());
+            let scenario = match placeholder::any(&case.scenario) {
+                true => Arc::new(Known { case: Some(at), profile: None }.scenario(&case.scenario)),
+                false => case.scenario.clone(),
+            };
+            let desk = Desk { folder: client_folder, dialect, targets: servers.targets() };
+            let drive = Drive::new(scenario, desk, subject.clone(), client, recorder.clone());
             let ending = drive.within_deadline(deadline(case, settings), driver.drives_steps(), stop).await;
             drive.abandon(&ending).await;
+            if case.transport == Transport::SseLegacy
+                && matches!(ending, Ending::Finished | Ending::Unexpected { .. })
+                && tokio::time::timeout(STREAM_LIMIT, recorder.streams_ended()).await.is_err()
+            {
+                recorder.driver_event(STREAM_LEFT_EVENT, json!({}));
+            }
             match tokio::time::timeout(STOP_LIMIT, subject.stop()).await {
                 Ok(escaped) => killed = escaped,
                 Err(_) => recorder.record(What::HarnessError {
@@ -248,6 +282,7 @@ impl Running {
 /// A conversation under way.
 struct Drive {
     scenario: Arc<Scenario>,
+    desk: Desk,
     subject: Arc<dyn Subject>,
     can_close: bool,
     recorder: Arc<Recorder>,
@@ -260,9 +295,16 @@ struct Drive {
 }
 
 impl Drive {
-    fn new(case: &Case, subject: Arc<dyn Subject>, client: &Hello, recorder: Arc<Recorder>) -> Self {
+    fn new(
+        scenario: Arc<Scenario>,
+        desk: Desk,
+        subject: Arc<dyn Subject>,
+        client: &Hello,
+        recorder: Arc<Recorder>,
+    ) -> Self {
         Self {
-            scenario: case.scenario.clone(),
+            scenario,
+            desk,
             subject,
             can_close: client.operations.iter().any(|operation| operation == "close"),
             recorder,
@@ -316,6 +358,7 @@ impl Drive {
                         Ok(found) => found,
                         Err(ending) => return ending,
                     },
+                    op if op.is_harness_own() => (self.own_step(label, step, op).await, step.expect),
                     op => {
                         let arguments = arguments(op);
                         let running = self.start(label, op.name(), step.expect, arguments, op.clone());
@@ -415,6 +458,22 @@ impl Drive {
         Ok((outcome, expect))
     }
 
+    /// Does a step that is no matter of the driver's, or only of its process.
+    async fn own_step(&self, label: &str, step: &Step, op: &Op) -> Outcome {
+        let running = Running::new(label, op.name(), step.expect, arguments(op), &self.recorder);
+        lock(&self.steps).insert(label.to_owned(), running.clone());
+        self.await_as(format!("the end of step `{label}` ({})", op.name()));
+        let outcome = match op {
+            Op::Signal(signal) => match self.subject.signal(&signal.signal).await {
+                Ok(outcome) => outcome,
+                Err(error) => Outcome::Error { error: Failure::new(FailureKind::Other, error.to_string()) },
+            },
+            _ => self.desk.run(op),
+        };
+        running.end(|_| outcome.clone());
+        outcome
+    }
+
     async fn wait_for(&self, label: &str, step: &Step, pattern: &Pattern) -> Outcome {
         let arguments = pattern_arguments(pattern);
         let running = Running::new(label, "wait_for", step.expect, arguments, &self.recorder);
@@ -435,7 +494,7 @@ impl Drive {
     /// Closes what the script left open.
     async fn close(&self) {
         let closed = self.scenario.drive.iter().any(|step| match &step.action {
-            StepAction::Op(op) => matches!(op.as_ref(), Op::Close(Of { server: None })),
+            StepAction::Op(op) => matches!(op.as_ref(), Op::Close(Of { server: None, agent: None })),
             StepAction::WaitFor(_) => false,
         });
         // A scenario may close in the middle, or not get there: what counts is what was started.
@@ -520,6 +579,7 @@ fn arguments(op: &Op) -> Value {
     let json_texts: &[&str] = match op {
         Op::Call(_) => &["arguments"],
         Op::Open(_) => &["sampling", "elicitation"],
+        Op::Control(_) => &["value"],
         _ => &[],
     };
     given(arguments, json_texts)

@@ -40,6 +40,7 @@ pub mod case;
 pub mod directory;
 pub mod floor;
 mod matching;
+mod own;
 pub mod recorder;
 pub mod schedule;
 mod servers;

@@ -5,7 +5,7 @@ use crate::judge::redact;
 use serde_json::Value;
 use sparring_mock_servers::sink::{Sink, monotonic_us};
 use sparring_wire::transcript::{Event, What};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,6 +110,28 @@ impl Recorder {
         let mut order: Vec<&Arrived> = kept.events.iter().collect();
         order.sort_by_key(|event| event.at_us);
         order.into_iter().enumerate().map(|(position, event)| self.event(position, event)).collect()
+    }
+
+    /// Waits until no server has a stream open any more.
+    pub async fn streams_ended(&self) {
+        // There is always a sender: this.
+        let _ = self.arrivals().wait_for(|_| !self.has_open_stream()).await;
+    }
+
+    fn has_open_stream(&self) -> bool {
+        let mut open = HashSet::new();
+        for event in &self.kept().events {
+            match &event.what {
+                What::HttpResponse(response) if response.body.is_none() => {
+                    open.insert(response.exchange);
+                }
+                What::StreamEnded { exchange, .. } | What::ResponseBroken { exchange, .. } => {
+                    open.remove(exchange);
+                }
+                _ => {}
+            }
+        }
+        !open.is_empty()
     }
 
     fn event(&self, position: usize, event: &Arrived) -> Event {

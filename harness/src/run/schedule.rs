@@ -164,6 +164,8 @@ fn broken(why: &str, steps_driven: bool) -> CaseRun {
         }],
         ending: Ending::Harness(message),
         started_us: sparring_mock_servers::sink::monotonic_us(),
+        folder: String::new(),
+        clock_scale: 1,
         took: Duration::ZERO,
         floor: None,
         steps_driven,

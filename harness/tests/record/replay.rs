@@ -47,6 +47,8 @@ async fn drive(target: Target, folder: &Path) -> Vec<&'static str> {
         directory: folder.to_owned(),
         official_scenario: None,
         official_context: None,
+        clock_scale: 1,
+        config_env: BTreeMap::new(),
         events: Arc::new(Deaf),
     };
     let subject = driver.start(context).await.unwrap();

@@ -184,7 +184,7 @@ impl ServerCore {
     /// A job as JSON; `whole` with what the extension adds to it for its state.
     fn show_job(&self, id: &str, job: &Job, whole: bool) -> Value {
         let stateless = job.revision.is_stateless();
-        let time = |at: Duration| crate::clock::rfc3339(self.epoch.saturating_add(at));
+        let time = |at: Duration| sparring_wire::time::rfc3339(self.epoch.saturating_add(at));
         let mut task = json!({"taskId": id, "status": job.state.word()});
         if let Some(message) = &job.script.message {
             task["statusMessage"] = message.as_str().into();

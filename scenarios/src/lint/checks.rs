@@ -5,8 +5,9 @@ use super::{Lint, Role, top};
 use crate::catalogue::{self, Requirement};
 use crate::code::Code;
 use crate::diagnostic::did_you_mean;
+use crate::op::Op;
 use crate::pattern::{OutcomeWord, Pattern};
-use crate::scenario::{Check, parse_revisions};
+use crate::scenario::{Check, StepAction, parse_revisions};
 use crate::yaml::Path;
 use sparring_wire::{Revision, Transport};
 use std::collections::BTreeSet;
@@ -162,7 +163,16 @@ impl Lint<'_> {
             }
         }
         // A driver that claims success for everything, and starts nothing, must not pass.
-        let of_the_driver = |p: &Pattern| p.step.is_some() || p.driver_event.is_some();
+        let labels = self.scenario.labels();
+        let own = |label: &String| {
+            let steps = labels.iter().zip(&self.scenario.drive);
+            steps.filter(|(l, _)| *l == label).any(|(_, step)| match &step.action {
+                StepAction::Op(op) => op.is_harness_own() && !matches!(**op, Op::Await(_)),
+                StepAction::WaitFor(_) => false,
+            })
+        };
+        let of_the_driver =
+            |p: &Pattern| p.step.as_ref().is_some_and(|label| !own(label)) || p.driver_event.is_some();
         let only_claimed = |p: &Pattern| of_the_driver(p) && p.outcome != Some(OutcomeWord::Error);
         if check.expect.iter().any(only_claimed) && check.after.as_ref().is_none_or(of_the_driver) {
             self.key(

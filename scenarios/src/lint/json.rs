@@ -1,11 +1,12 @@
 //! JSON to compare with.
 
 use crate::diagnostic::did_you_mean;
-use crate::json_at::Part;
 use crate::pattern::JSON_OPERATORS;
+use crate::placeholder;
 use crate::yaml::Step;
 use serde_json::Value;
 use sparring_mock_servers::script::template::{self, Piece};
+use sparring_wire::json_at::Part;
 
 /// What is wrong with JSON to compare with, and where in it.
 #[derive(Debug)]
@@ -48,7 +49,9 @@ pub(super) fn pattern(value: &Value) -> Result<(), Wrong> {
             }
             match wanted(operator, operand) {
                 Ok(()) => match operator.as_str() {
-                    "$has" | "$lacks" | "$each" => pattern(operand).map_err(|wrong| wrong.at(at())),
+                    "$has" | "$lacks" | "$each" | "$not" | "$all" | "$one_of" => {
+                        pattern(operand).map_err(|wrong| wrong.at(at()))
+                    }
                     _ => Ok(()),
                 },
                 Err(Some(wanted)) => {
@@ -69,6 +72,7 @@ pub(super) fn pattern(value: &Value) -> Result<(), Wrong> {
                 "placeholders stand only in what a server sends; write `names_id` to compare with an id";
             Err(Wrong::here(Part::Value, message.to_owned()))
         }
+        Value::String(text) => placeholder::check(text).map_err(|message| Wrong::here(Part::Value, message)),
         _ => Ok(()),
     }
 }
@@ -80,11 +84,26 @@ fn wanted(operator: &str, operand: &Value) -> Result<(), Option<&'static str>> {
     let (fits, wanted) = match operator {
         "$any" | "$absent" => (*operand == Value::Bool(true), "`true`"),
         "$type" => (operand.as_str().is_some_and(|t| TYPES.contains(&t)), "the name of a JSON type"),
-        "$length" | "$max_length" | "$blob" => (operand.is_u64(), "a number"),
-        "$class" => (operand.as_str().is_some_and(class), "a class of characters in brackets"),
+        "$length" | "$max_length" | "$blob" => (operand.is_u64() || promised(operand), "a number"),
+        "$contains" => (operand.is_string(), "a text"),
+        "$bytes" => {
+            let two = operand
+                .as_array()
+                .is_some_and(|o| o.len() == 2 && o.iter().all(|n| n.is_u64() || promised(n)));
+            (two || promised(operand), "two numbers, from and to")
+        }
+        "$all" | "$one_of" => (operand.as_array().is_some_and(|o| !o.is_empty()), "a list"),
+        "$class" => {
+            (operand.as_str().is_some_and(class) || promised(operand), "a class of characters in brackets")
+        }
         "$distinct" => (operand.is_string(), "the name of a member"),
         known if JSON_OPERATORS.contains(&known) => (true, ""),
         _ => return Err(None),
     };
     if fits { Ok(()) } else { Err(Some(wanted)) }
+}
+
+/// A placeholder for a value of the client's profile.
+fn promised(operand: &Value) -> bool {
+    operand.as_str().is_some_and(|text| text.starts_with("{promised ") && text.ends_with('}'))
 }

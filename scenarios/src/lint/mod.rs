@@ -5,6 +5,7 @@
 
 mod checks;
 mod head;
+mod host;
 mod json;
 mod patterns;
 mod reach;
@@ -17,11 +18,11 @@ pub use patterns::{heads, json_pattern};
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Place, did_you_mean};
-use crate::json_at::Part;
 use crate::load::{EMBEDDED, Loaded, LoadedScript};
 use crate::pattern::Pattern;
 use crate::scenario::Scenario;
 use crate::yaml::{Node, Path, Step};
+use sparring_wire::json_at::Part;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 

@@ -86,9 +86,10 @@ impl Lint<'_> {
             (
                 pattern.value.is_some()
                     && !(head == "driver_event"
+                        || pattern.process == Some(ProcessEvent::Started)
                         || step && pattern.outcome.is_none_or(|o| o == OutcomeWord::Ok)),
                 "value",
-                "is for a `step` that succeeds and for `driver_event`",
+                "is for a `step` that succeeds, for `driver_event` and for `process: started`",
             ),
             (
                 pattern.server.is_some() && (step || head == "driver_event"),

@@ -4,10 +4,10 @@ use super::steps::{prompts_of, resources_of, tools_of};
 use super::{Lint, Sink, top};
 use crate::code::Code;
 use crate::diagnostic::did_you_mean;
-use crate::json_at::Part;
 use crate::yaml::{Path, Step};
 use sparring_mock_servers::script::{Action, On, Rule, ServerScript, Trigger};
 use sparring_wire::Transport;
+use sparring_wire::json_at::Part;
 use std::collections::BTreeSet;
 
 /// Where a script is played.

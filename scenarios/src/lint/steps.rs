@@ -3,7 +3,7 @@
 use super::{DEFAULT_DEADLINE_MS, Lint, Role, top};
 use crate::code::Code;
 use crate::diagnostic::did_you_mean;
-use crate::op::Op;
+use crate::op::{self, Op};
 use crate::scenario::{StepAction, StepExpectation};
 use crate::yaml::Path;
 use sparring_mock_servers::script::{Action, ServerScript, ToolScript};
@@ -68,13 +68,14 @@ impl Lint<'_> {
                 }
             }
         }
+        self.host_words(op, at, servers);
         let named: Vec<(Path, &str)> = match op {
-            Op::Open(open) => open
-                .servers
-                .iter()
-                .enumerate()
-                .map(|(n, s)| (at.key("servers").index(n), s.as_str()))
-                .collect(),
+            Op::Open(op::Open { servers, .. }) | Op::Configure(op::Configure { servers, .. }) => {
+                servers.iter().enumerate().map(|(n, s)| (at.key("servers").index(n), s.as_str())).collect()
+            }
+            // Hosts are also asked for servers that do not exist, and entries have names of their own.
+            Op::Inspect(_) | Op::Control(_) => Vec::new(),
+            _ if self.has_entries() => Vec::new(),
             _ => server_of(op).into_iter().map(|server| (at.key("server"), server)).collect(),
         };
         for (at, server) in named {
@@ -93,7 +94,9 @@ impl Lint<'_> {
             .map(|(.., s)| s)
             .collect();
         match op {
-            Op::Call(call) if !scripts.iter().any(|s| tools_of(s).contains(&call.tool)) => {
+            Op::Call(call)
+                if call.name.is_none() && !scripts.iter().any(|s| tools_of(s).contains(&call.tool)) =>
+            {
                 let known: BTreeSet<String> = scripts.iter().flat_map(|s| tools_of(s)).collect();
                 let help = did_you_mean(&call.tool, known.iter().map(String::as_str));
                 let message = format!("no server of this scenario has a tool `{}`", call.tool);
@@ -137,7 +140,16 @@ fn server_of(op: &Op) -> Option<&str> {
         Op::Prompt(prompt) => prompt.server.as_deref(),
         Op::Complete(complete) => complete.server.as_deref(),
         Op::SetLevel(level) => level.server.as_deref(),
-        Op::Open(_) | Op::Cancel(_) | Op::Await(_) | Op::SetRoots(_) => None,
+        Op::Inspect(inspect) => inspect.server.as_deref(),
+        Op::Control(control) => control.server.as_deref(),
+        Op::Open(_)
+        | Op::Cancel(_)
+        | Op::Await(_)
+        | Op::SetRoots(_)
+        | Op::Write(_)
+        | Op::Configure(_)
+        | Op::Disk(_)
+        | Op::Signal(_) => None,
     }
 }
 

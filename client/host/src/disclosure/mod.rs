@@ -25,10 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchMode {
-    /// All that can be.
-    On,
     /// None.
-    Off,
+    Full,
+    /// All that can be.
+    Lazy,
     /// None up to a threshold, all above it.
     Auto,
 }
@@ -139,8 +139,8 @@ impl DiscloseRules for Progressive {
             mode => mode,
         };
         let mode = mode.unwrap_or(match settings.default {
-            Disclosure::Full => SearchMode::Off,
-            Disclosure::Lazy => SearchMode::On,
+            Disclosure::Full => SearchMode::Full,
+            Disclosure::Lazy => SearchMode::Lazy,
         });
         let of_server = |tool: &ModelTool| {
             let server = tool.server.as_ref().filter(|_| settings.per_server)?;
@@ -150,7 +150,7 @@ impl DiscloseRules for Progressive {
             .tools
             .iter()
             .filter(|tool| Self::can_be_deferred(view, tool))
-            .filter(|tool| of_server(tool).map_or(mode != SearchMode::Off, |own| own == Disclosure::Lazy))
+            .filter(|tool| of_server(tool).map_or(mode != SearchMode::Full, |own| own == Disclosure::Lazy))
             .map(|tool| tool.name.clone())
             .collect();
         match mode == SearchMode::Auto && deferred.len() <= options.auto_threshold {

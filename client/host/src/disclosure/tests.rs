@@ -95,16 +95,16 @@ fn auto_shows_all_up_to_the_threshold() {
         (SearchMode::Auto, 4, 4),
         (SearchMode::Auto, 5, 5),
         (SearchMode::Auto, 6, 1),
-        (SearchMode::On, 0, 0),
-        (SearchMode::On, 1, 1),
-        (SearchMode::Off, 0, 0),
-        (SearchMode::Off, 6, 6),
+        (SearchMode::Lazy, 0, 0),
+        (SearchMode::Lazy, 1, 1),
+        (SearchMode::Full, 0, 0),
+        (SearchMode::Full, 6, 6),
     ] {
         let mut bench = Bench::new("mewbo", tools("a", count));
         bench.options = DisclosureOptions { mode: Some(mode), auto_threshold: 5, ..Default::default() };
         let names = bench.shown();
         assert_eq!(names.len(), shown, "{mode:?} {count}");
-        let deferred = count > 0 && (mode == SearchMode::On || (mode == SearchMode::Auto && count > 5));
+        let deferred = count > 0 && (mode == SearchMode::Lazy || (mode == SearchMode::Auto && count > 5));
         assert_eq!(names.contains(&"tool_search".to_owned()), deferred, "{mode:?} {count}");
         assert_eq!(bench.now().catalog().is_some(), deferred);
     }

@@ -5,6 +5,7 @@ use crate::error::HostError;
 use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -52,6 +53,8 @@ struct Inner {
     auto: bool,
     next: u64,
     waiting: Vec<Waiting>,
+    /// Answers to questions that were not asked yet: the tool, or any.
+    early: VecDeque<(Option<String>, Answer)>,
 }
 
 #[derive(Debug)]
@@ -73,7 +76,7 @@ impl Approvals {
     }
 
     const fn new(auto: bool) -> Self {
-        Self { inner: Mutex::new(Inner { auto, next: 0, waiting: Vec::new() }) }
+        Self { inner: Mutex::new(Inner { auto, next: 0, waiting: Vec::new(), early: VecDeque::new() }) }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -113,6 +116,18 @@ impl Approvals {
             }
         }
     }
+
+    /// As [`Approvals::answer`]; if nobody asks yet, the answer is for the next question.
+    pub fn answer_now_or_next(&self, tool: Option<&str>, answer: Answer) {
+        if self.answer(tool, answer.clone()).is_err() {
+            self.inner().early.push_back((tool.map(str::to_owned), answer));
+        }
+    }
+
+    /// Forgets answers to questions that were never asked.
+    pub fn forget(&self) {
+        self.inner().early.clear();
+    }
 }
 
 /// Takes the question back if the call is given up.
@@ -133,6 +148,11 @@ impl Approver for Approvals {
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut inner = self.inner();
+            let fits = |tool: &Option<String>| tool.as_ref().is_none_or(|tool| *tool == question.tool);
+            let early = inner.early.iter().position(|(tool, _)| fits(tool));
+            if let Some((_, answer)) = early.and_then(|at| inner.early.remove(at)) {
+                return answer;
+            }
             if inner.auto {
                 return Answer::Approve;
             }

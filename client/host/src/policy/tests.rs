@@ -297,18 +297,25 @@ fn question(tool: &str) -> Question {
 #[tokio::test]
 async fn a_call_waits_for_its_answer() {
     let approvals = Approvals::waiting();
-    assert!(matches!(approvals.answer(None, Answer::Approve), Err(HostError::Refused(_))));
     let (first, second, answered) = tokio::join!(biased;
         approvals.ask(question("a")),
         approvals.ask(question("b")),
         async {
             assert_eq!(approvals.pending().len(), 2);
-            assert!(approvals.answer(Some("c"), Answer::Approve).is_err());
+            assert!(matches!(approvals.answer(Some("c"), Answer::Approve), Err(HostError::Refused(_))));
+            approvals.answer_now_or_next(Some("c"), Answer::Approve);
             approvals.answer(Some("b"), Answer::Deny("no".into())).unwrap();
             approvals.answer(None, Answer::Always).unwrap()
         }
     );
     assert_eq!((first, second, answered), (Answer::Always, Answer::Deny("no".into()), question("a")));
+    assert_eq!(
+        approvals.ask(question("c")).await,
+        Answer::Approve,
+        "the answer was there before the question"
+    );
+    approvals.answer_now_or_next(None, Answer::Deny("no".into()));
+    approvals.forget();
     approvals.set_auto(true);
     assert_eq!(approvals.ask(question("a")).await, Answer::Approve);
 }

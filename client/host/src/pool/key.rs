@@ -1,9 +1,10 @@
 //! When two configurations are the same server.
 
+use crate::context::Context;
 use crate::entry::{Kind, ServerEntry};
-use crate::server::target::{Place, cwd_of};
+use crate::server::target::{Place, folder_of};
 use serde_json::{Map, Value};
-use sparring_profiles::{Neutral, Settings};
+use sparring_profiles::Neutral;
 use std::path::PathBuf;
 
 /// Equal for servers of which one will do.
@@ -17,7 +18,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn new(settings: &Settings, entry: &ServerEntry, place: &Place, kind: Kind) -> Self {
+    pub(crate) fn new(context: &Context, entry: &ServerEntry, place: &Place, kind: Kind) -> Self {
+        let settings = context.settings();
         let mut fields = match serde_json::to_value(entry) {
             Ok(Value::Object(fields)) => fields,
             _ => Map::new(),
@@ -35,7 +37,7 @@ impl Key {
         let counts = !settings.pool.ignores.contains(&Neutral::Cwd);
         Self {
             entry: Value::Object(fields).to_string(),
-            cwd: (kind == Kind::Stdio && counts).then(|| cwd_of(settings, entry, place)),
+            cwd: (kind == Kind::Stdio && counts).then(|| folder_of(context, entry, place)),
             project: place.project.clone().filter(|_| settings.pool.per_context),
         }
     }

@@ -1,6 +1,7 @@
 //! Which sessions share which server.
 
 mod key;
+mod processes;
 pub mod records;
 
 use crate::context::Context;
@@ -8,7 +9,7 @@ use crate::entry::{Kind, ServerEntry};
 use crate::error::HostError;
 use crate::events::SessionId;
 use crate::server::Server;
-use crate::server::target::{Place, cwd_of, kind_of};
+use crate::server::target::{Place, folder_of, kind_of};
 use futures_util::future::join_all;
 use key::Key;
 use serde::Serialize;
@@ -149,7 +150,7 @@ impl Pool {
         let settings = self.context.settings();
         let kind = kind_of(&settings, entry)?;
         let keep = self.keep(entry, kind, isolated);
-        let key = Key::new(&settings, entry, place, kind);
+        let key = Key::new(&self.context, entry, place, kind);
         let mut servers = self.servers();
         if servers.closed {
             return Err(HostError::Refused("the host is closed".to_owned()));
@@ -269,7 +270,6 @@ impl Pool {
     }
 
     pub(crate) fn instances(&self) -> Vec<Instance> {
-        let settings = self.context.settings();
         let all = self.of(|_| true);
         let servers = self.servers();
         let instance = |(number, server): (u64, Arc<Server>)| {
@@ -277,7 +277,7 @@ impl Pool {
             Instance {
                 name: server.name().to_owned(),
                 folder: match server.kind {
-                    Kind::Stdio => cwd_of(&settings, &server.entry, &server.place),
+                    Kind::Stdio => folder_of(&self.context, &server.entry, &server.place),
                     Kind::Http | Kind::Sse => server.place.root().to_owned(),
                 },
                 shared: servers.all.get(&number).is_some_and(|pooled| pooled.keep != Keep::Private),

@@ -1,11 +1,12 @@
 //! Starting, restarting and ending a server.
 
-use super::{Phase, Server, Wish, target};
+use super::target::{self, Way};
+use super::{Phase, Server, Wish};
 use crate::error::HostError;
 use crate::server::process::Accounting;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use sparring_client::{Client, Connection, Entry, Error, Event, ListKind};
+use sparring_client::{Browser, Client, Connection, Entry, Error, Event, ListKind};
 use sparring_profiles::{Connect, EventName, Phase as Budget, Reset, RetryFailed, Settings, Trigger};
 use sparring_wire::transcript::FailureKind;
 use std::sync::{Arc, Weak};
@@ -67,10 +68,11 @@ impl Server {
         };
         match (phase, wish) {
             (_, Wish::Manual) => {
-                let mut state = self.state();
-                state.attempts = 0;
-                state.forgiven = state.crashes;
-                drop(state);
+                {
+                    let mut state = self.state();
+                    state.attempts = 0;
+                    state.forgiven = state.crashes;
+                }
                 self.start(settings).await
             }
             (Phase::Idle | Phase::Up { .. }, _) => self.start(settings).await,
@@ -187,7 +189,11 @@ impl Server {
             Err(error) => {
                 self.failed_starts.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
                 self.state().phase = Phase::Failed(error.clone());
-                self.tell(EventName::Error, &[("error", json!(error.shown(&settings.errors)))]);
+                let kind = match error {
+                    HostError::NeedsLogin { .. } => EventName::AuthRequired,
+                    _ => EventName::Error,
+                };
+                self.tell(kind, &[("error", json!(error.shown(&settings.errors)))]);
                 Err(error)
             }
         }
@@ -256,9 +262,9 @@ impl Server {
         let covers = &settings.timeouts.startup_covers;
         let until = Instant::now() + budget;
         let late = |method: &str| self.failed(Error::Timeout { method: method.to_owned(), after: budget });
-        let (_, to) = target::target_of(settings, &self.entry, &self.place, &self.context.surroundings)?;
-        let client = self.client(settings, seconds);
-        let connection = client.connect(&self.entry.name, &to);
+        let Way { target, settings: client } = target::way(&self.context, &self.entry, &self.place, seconds)?;
+        let client = self.client(settings, client);
+        let connection = client.connect(&self.entry.name, &target);
         let connection = timeout_at(until, connection).await.map_err(|_| late("initialize"))?;
         let connection = connection.map_err(|error| self.failed(error))?;
         if self.supplied().is_some() || (again && !settings.restart.rediscovers) {
@@ -281,13 +287,17 @@ impl Server {
         Ok((connection, tools))
     }
 
-    fn client(&self, settings: &Settings, startup: f64) -> Client {
-        let clock = self.context.parts.clock;
-        let client = target::client_settings(settings, self.kind, &self.place, clock, startup);
-        let builder = (self.context.client)(Client::builder(client));
-        let launcher =
-            Accounting { inner: Arc::clone(&self.context.parts.launcher), slot: Arc::clone(&self.process) };
-        builder.launcher(Arc::new(launcher)).build()
+    fn client(&self, settings: &Settings, client: sparring_client::Settings) -> Client {
+        let parts = &self.context.parts;
+        let launcher = Accounting { inner: Arc::clone(&parts.launcher), slot: Arc::clone(&self.process) };
+        let mut builder = Client::builder(client)
+            .credentials(Arc::clone(&parts.credentials))
+            .browser(Arc::clone(&self.context.desk) as Arc<dyn Browser>);
+        if let Some(filter) = &parts.filter {
+            builder = builder.filter(Arc::clone(filter));
+        }
+        let _ = settings;
+        (self.context.client)(builder).launcher(Arc::new(launcher)).build()
     }
 
     /// Takes note if the connection has ended by itself.

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::entry::{Kind, ServerEntry};
 use crate::error::HostError;
 use crate::events::SessionId;
+use crate::filter;
 use crate::store::cache::CacheKey;
 use process::ProcessSlot;
 use serde::Serialize;
@@ -209,8 +210,7 @@ impl Server {
 
     /// Tools that the configuration gives, so that nobody has to ask.
     pub(crate) fn supplied(&self) -> Option<Arc<Vec<Entry>>> {
-        let tools = self.entry.supplied_tools.as_ref()?;
-        self.context.settings().discovery.supplied_tools.then(|| Arc::new(entries(tools)))
+        filter::supplied(&self.context.settings().discovery, &self.entry).map(Arc::new)
     }
 
     /// Its tools as last known: the live list while it runs, else the one remembered.
@@ -225,6 +225,11 @@ impl Server {
             state.tools = Some(fresh);
         }
         state.tools.clone()
+    }
+
+    /// Takes over what was remembered of its tools, as long as it has none of its own.
+    pub(crate) fn recall(&self, tools: Vec<Entry>) -> Arc<Vec<Entry>> {
+        Arc::clone(self.state().tools.get_or_insert_with(|| Arc::new(tools)))
     }
 
     /// What to tell users about it.
@@ -251,7 +256,7 @@ impl Server {
     }
 
     fn failed(&self, error: Error) -> HostError {
-        HostError::Server { server: self.entry.name.clone(), error }
+        HostError::of(&self.entry.name, error)
     }
 
     /// Tells each session that holds it; the host as a whole if none does.

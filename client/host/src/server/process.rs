@@ -65,14 +65,28 @@ pub(crate) struct Accounting {
 
 impl Launcher for Accounting {
     fn spawn(&self, spec: &SpawnSpec) -> io::Result<Box<dyn ServerProcess>> {
-        let process = self.inner.spawn(spec)?;
-        let record = ProcessRecord { server: spec.server.clone(), pid: process.id() };
-        let record = self.slot.context.parts.records.begin(&record).inspect_err(|_| {
-            // A process that nobody would know of after a crash is not used.
-            drop(process.signal(Signal::Kill));
+        let records = &self.slot.context.parts.records;
+        let mut record = ProcessRecord { server: spec.server.clone(), ..ProcessRecord::default() };
+        let mut number = None;
+        let spawned = self.inner.spawn_announced(spec, &mut |pipes| {
+            record.pipes = pipes.to_vec();
+            number = Some(records.begin(&record)?);
+            Ok(())
+        });
+        let process = spawned.inspect_err(|_| {
+            if let Some(number) = number {
+                records.end(number);
+            }
         })?;
+        record.pid = process.id();
+        let number = match number {
+            Some(number) => records.started(number, &record).map(|()| number),
+            None => records.begin(&record),
+        };
+        // A process that nobody would know of after a crash is not used.
+        let number = number.inspect_err(|_| drop(process.signal(Signal::Kill)))?;
         self.slot.set_pid(process.id());
-        let account = Account { slot: Arc::clone(&self.slot), pid: process.id(), record };
+        let account = Account { slot: Arc::clone(&self.slot), pid: process.id(), number };
         Ok(Box::new(Accounted { inner: process, account, line: Mutex::default() }))
     }
 }
@@ -123,6 +137,10 @@ impl ServerProcess for Accounted {
         self.inner.read().await
     }
 
+    async fn read_into(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        self.inner.read_into(buffer).await
+    }
+
     async fn read_stderr(&self) -> io::Result<Vec<u8>> {
         let chunk = self.inner.read_stderr().await?;
         self.said(&chunk);
@@ -134,7 +152,11 @@ impl ServerProcess for Accounted {
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
-        self.inner.signal(signal)
+        match signal {
+            // Without force, what does not end by itself is left alone.
+            Signal::Kill if !self.account.slot.context.settings().shutdown.kill_group => Ok(()),
+            signal => self.inner.signal(signal),
+        }
     }
 
     fn group_alive(&self) -> bool {
@@ -150,7 +172,7 @@ impl ServerProcess for Accounted {
 struct Account {
     slot: Arc<ProcessSlot>,
     pid: Option<u32>,
-    record: u64,
+    number: u64,
 }
 
 impl Drop for Account {
@@ -158,6 +180,6 @@ impl Drop for Account {
         if self.slot.pid() == self.pid {
             self.slot.set_pid(None);
         }
-        self.slot.context.parts.records.end(self.record);
+        self.slot.context.parts.records.end(self.number);
     }
 }

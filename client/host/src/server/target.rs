@@ -1,15 +1,18 @@
 //! From a configured server to what the protocol connects to.
 
-use crate::Surroundings;
+use crate::auth::{SignIn, sign_in};
+use crate::clock::Clock;
+use crate::context::Context;
 use crate::entry::{Kind, ServerEntry};
+use crate::env;
 use crate::error::HostError;
-use sparring_client::{HttpTarget, Root, RootsCapability, StdioTarget, Target};
-use sparring_profiles::{Base, Inherit, OnChange, ProfileTransport, RootAnswer, SessionLost, Settings};
-use std::collections::BTreeMap;
+use crate::surroundings::Surroundings;
+use sparring_client::{HttpTarget, RootsCapability, Target};
+use sparring_profiles::{OnChange, ProfileTransport, SessionLost, Settings};
 use std::path::{Path, PathBuf};
 
 /// Where a session is: sessions of one host can be in several projects.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Its working directory.
     pub cwd: PathBuf,
@@ -24,23 +27,16 @@ impl Place {
         self.project.as_deref().unwrap_or(&self.cwd)
     }
 
-    fn base(&self, base: Base) -> &Path {
-        match base {
-            Base::Host => &self.cwd,
-            Base::Project => self.root(),
-        }
+    /// The host's surroundings, as they are here.
+    pub(crate) fn around(&self, host: &Surroundings) -> Surroundings {
+        Surroundings { cwd: self.cwd.clone(), project: self.project.clone(), ..host.clone() }
     }
 }
 
-/// The transport of an entry.
+/// The transport of an entry, if the host has it.
 pub(crate) fn kind_of(settings: &Settings, entry: &ServerEntry) -> Result<Kind, HostError> {
-    let kind = match (entry.kind, &entry.command, &entry.url) {
-        (Some(kind), ..) => kind,
-        (None, _, Some(_)) => Kind::Http,
-        (None, Some(_), None) => Kind::Stdio,
-        (None, None, None) => {
-            return Err(HostError::Config(format!("{}: neither a command nor a URL", entry.name)));
-        }
+    let Some(kind) = entry.transport() else {
+        return Err(HostError::Config(format!("{}: it has neither a command nor a URL", entry.name)));
     };
     if !settings.transports.kinds.contains(&transport(kind)) {
         let kind = serde_json::to_value(kind).unwrap_or_default();
@@ -57,93 +53,69 @@ pub(crate) const fn transport(kind: Kind) -> ProfileTransport {
     }
 }
 
-/// The working directory of a stdio server.
-pub(crate) fn cwd_of(settings: &Settings, entry: &ServerEntry, place: &Place) -> PathBuf {
-    match &entry.cwd {
-        None => place.base(settings.env.cwd_default).to_owned(),
-        Some(cwd) => place.base(settings.env.cwd_base).join(cwd),
-    }
+/// The working directory of a server, as configured.
+pub(crate) fn folder_of(context: &Context, entry: &ServerEntry, place: &Place) -> PathBuf {
+    let around = place.around(&context.surroundings);
+    // What can't be expanded is not started; until then, the text stands for itself.
+    let expanded = context.parts.env.expand(entry, &around);
+    context.parts.env.cwd(expanded.as_ref().unwrap_or(entry), &around)
 }
 
-/// Variables that programs need to run.
-const MINIMAL: [&str; 12] = [
-    "HOME",
-    "LANG",
-    "LANGUAGE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "SYSTEMROOT",
-    "PATHEXT",
-];
-
-fn environment(
-    settings: &Settings,
-    entry: &ServerEntry,
-    host: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
-    let rules = &settings.env;
-    let strict = entry.strict_env && rules.strict_option;
-    let inherits = |name: &str| match rules.inherit {
-        Inherit::All => true,
-        Inherit::Minimal => MINIMAL.contains(&name) || name.starts_with("LC_"),
-        Inherit::Denylist => !rules.denylist.iter().any(|denied| denied == name),
-        Inherit::None => false,
-    };
-    let passes = |name: &String| {
-        !strict
-            && (inherits(name)
-                || rules.must_have.contains(name)
-                || (rules.pass_option && entry.env_pass.contains(name)))
-    };
-    let inherited = host.iter().filter(|(name, _)| passes(name));
-    inherited.chain(&entry.env).map(|(name, value)| (name.clone(), value.clone())).collect()
+/// What to connect to, and how.
+pub(crate) struct Way {
+    pub(crate) target: Target,
+    pub(crate) settings: sparring_client::Settings,
 }
 
-/// What to connect to.
-pub(crate) fn target_of(
-    settings: &Settings,
+/// How to connect to a server: all variables are replaced, and what must not be seen is learnt.
+pub(crate) fn way(
+    context: &Context,
     entry: &ServerEntry,
     place: &Place,
-    surroundings: &Surroundings,
-) -> Result<(Kind, Target), HostError> {
-    let kind = kind_of(settings, entry)?;
-    let missing = |what: &str| HostError::Config(format!("{}: no {what}", entry.name));
-    let target = match kind {
-        Kind::Stdio => {
-            let command = entry.command.as_ref().ok_or_else(|| missing("command"))?;
-            let mut target = StdioTarget::new(command, &entry.args);
-            target.env = environment(settings, entry, &surroundings.env)
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect();
-            target.cwd = Some(cwd_of(settings, entry, place)).filter(|cwd| !cwd.as_os_str().is_empty());
-            Target::Stdio(target)
-        }
-        Kind::Http => {
-            let mut target = HttpTarget::new(entry.url.as_ref().ok_or_else(|| missing("URL"))?);
-            if settings.transports.static_headers {
-                target.headers = entry.headers.clone().into_iter().collect();
+    startup: f64,
+) -> Result<Way, HostError> {
+    let settings = context.settings();
+    let kind = kind_of(&settings, entry)?;
+    let around = place.around(&context.surroundings);
+    let (expanded, mut target) = env::target(&*context.parts.env, entry, &around)?;
+    context.parts.redact.learn(&expanded);
+    let paths = (context.parts.paths)(&settings, place);
+    let mut client = client_settings(&settings, kind, context.parts.clock, startup);
+    if let Some(root) = paths.root() {
+        client.declare.roots = Some(RootsCapability { list_changed: false });
+        client.roots = vec![root];
+    }
+    match &mut target {
+        Target::Stdio(stdio) => {
+            if let Some(cwd) = stdio.cwd.take() {
+                // Where the entry names no folder, nobody has left the project on purpose.
+                stdio.cwd = Some(if expanded.cwd.is_some() { paths.child_cwd(&cwd)? } else { cwd });
             }
-            Target::Http(target)
         }
-        Kind::Sse => return Err(HostError::Config(format!("{}: HTTP+SSE is not there yet", entry.name))),
-    };
-    Ok((kind, target))
+        Target::Http(http) | Target::Sse(http) => {
+            let headers = match settings.transports.static_headers {
+                true => std::mem::take(&mut http.headers),
+                false => Vec::new(),
+            };
+            let SignIn { oauth, headers } = sign_in(&settings.auth, &expanded, headers)?;
+            for (name, value) in &headers {
+                context.parts.redact.learn_value(sparring_profiles::Secret::Headers, name, value);
+            }
+            client.oauth = oauth;
+            http.headers = headers;
+        }
+        _ => {}
+    }
+    if kind == Kind::Sse
+        && let Target::Http(http) = target
+    {
+        target = Target::Sse(HttpTarget { url: http.url, headers: http.headers });
+    }
+    Ok(Way { target, settings: client })
 }
 
 /// The settings of the protocol.
-pub(crate) fn client_settings(
-    settings: &Settings,
-    kind: Kind,
-    place: &Place,
-    clock: crate::clock::Clock,
-    startup: f64,
-) -> sparring_client::Settings {
+fn client_settings(settings: &Settings, kind: Kind, clock: Clock, startup: f64) -> sparring_client::Settings {
     let mut client = sparring_client::Settings {
         offer: settings.protocol.offers,
         accept: settings.protocol.accepts.clone(),
@@ -166,6 +138,7 @@ pub(crate) fn client_settings(
         OnChange::BeforeNextCall => sparring_client::ListChangedPolicy::BeforeNextUse,
         OnChange::Ignore => sparring_client::ListChangedPolicy::Ignore,
     };
+    // The environment is the target's, and complete.
     client.stdio.env = sparring_client::EnvPolicy::None;
     // Two graces, one before SIGTERM and one before SIGKILL, so that force comes at the end of the budget.
     client.stdio.close_wait = clock.seconds(settings.timeouts.close_s / 2.0);
@@ -173,14 +146,8 @@ pub(crate) fn client_settings(
     client.http.delete_session = settings.shutdown.deletes_session;
     client.http.delete_wait = clock.seconds(settings.timeouts.close_s);
     client.http.reopen_session = settings.restart.http_session_lost == SessionLost::AtOnce;
-    let root = match settings.roots.answer {
-        RootAnswer::Cwd => Some(place.cwd.as_path()),
-        RootAnswer::Project => Some(place.root()),
-        RootAnswer::None => None,
-    };
-    if let Some(uri) = root.and_then(|root| url::Url::from_file_path(root).ok()) {
-        client.declare.roots = Some(RootsCapability { list_changed: false });
-        client.roots = vec![Root { uri: uri.to_string(), name: None }];
-    }
+    client.http.end_with_session = !client.http.reopen_session;
+    client.stdio.own_group = settings.shutdown.own_group;
+    client.http.legacy_fallback = settings.transports.kinds.contains(&ProfileTransport::Sse);
     client
 }

@@ -1,4 +1,5 @@
 //! The host, as a whole.
 
 mod calls;
+mod guarded;
 mod support;

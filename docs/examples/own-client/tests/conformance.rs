@@ -27,7 +27,7 @@ impl sparring::Client for OwnClient {
             operations: ["open", "tools", "call", "close"].map(Into::into).into(),
             transports: vec![sparring::Transport::Stdio],
             revisions: REVISIONS.iter().filter_map(|r| r.parse().ok()).collect(),
-            features: vec![],
+            ..Hello::default()
         }
     }
 

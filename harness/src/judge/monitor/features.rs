@@ -1,5 +1,7 @@
 //! Capabilities, and the shapes and ids that features use.
 
+use super::rounds::sent_back;
+use super::stateless::discovered;
 use super::{Findings, Monitor, Scope, is_retry, misled, monitor};
 use crate::judge::view::{Conversation, Message};
 use serde_json::Value;
@@ -299,9 +301,14 @@ pub(super) const MONITORS: &[Monitor] = &[
     ),
 ];
 
-/// The capabilities that the server declared in its answer to `initialize`, with the answer's event.
-fn server_capabilities<'s>(scope: &Scope<'s, '_>, conversation: &Conversation) -> Option<(usize, &'s Value)> {
-    let answer = scope.view.messages().get(conversation.answer?)?;
+/// The capabilities that the server declared, with the event: in its answer to `initialize`, or, without a handshake, when
+/// it was asked for them.
+pub(super) fn server_capabilities<'s>(
+    scope: &Scope<'s, '_>,
+    conversation: &'s Conversation,
+) -> Option<(usize, &'s Value)> {
+    let Some(answer) = conversation.answer else { return discovered(scope, conversation) };
+    let answer = scope.view.messages().get(answer)?;
     Some((answer.event, answer.result()?.get("capabilities")?))
 }
 
@@ -516,6 +523,18 @@ fn results(scope: &Scope<'_, '_>, method: &str, wrong: impl Fn(&Value) -> Option
             findings.saw(answer.event);
             if let Some(why) = wrong(result) {
                 findings.against(&[request.event, answer.event], why);
+            }
+        }
+        // Without a handshake, what the server wants to know comes with the next request.
+        for (round, retry) in sent_back(scope, conversation, false).1 {
+            let (Some(round), Some(given)) = (round, retry.inputs) else { continue };
+            let wanted =
+                round.inputs().iter().filter(|(_, input)| input.get("method").is_some_and(|m| m == method));
+            for result in wanted.filter_map(|(key, _)| given.get(key)) {
+                findings.saw(retry.request.event);
+                if let Some(why) = wrong(result) {
+                    findings.against(&[round.answer.event, retry.request.event], why);
+                }
             }
         }
     }

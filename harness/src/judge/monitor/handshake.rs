@@ -101,6 +101,14 @@ pub(super) const MONITORS: &[Monitor] = &[
         no_requests_before_answer,
     ),
     monitor(
+        "handshake.initialize-once",
+        &["lifecycle-initialize-once"],
+        "the server answers `initialize`",
+        "no other `initialize` follows on that connection",
+        &["initializes-twice"],
+        initialize_once,
+    ),
+    monitor(
         "handshake.no-operation-after-failure",
         &["lifecycle-no-initialized-after-failure"],
         "the server answers `initialize` with an error",
@@ -220,6 +228,22 @@ fn answers<'s>(scope: &Scope<'s, '_>, conversation: &'s Conversation) -> impl It
     })
 }
 
+/// Over Streamable HTTP each `initialize` opens a session of its own, so there only one that names a session is a second.
+fn initialize_once(scope: &Scope<'_, '_>) -> Findings {
+    let mut findings = Findings::default();
+    for conversation in scope.conversations() {
+        let Some(answer) = answers(scope, conversation).find(|m| m.result().is_some()) else { continue };
+        findings.saw(answer.event);
+        let second = scope
+            .messages(conversation)
+            .find(|m| m.is_client_request("initialize") && m.event > answer.event);
+        if let Some(second) = second.filter(|m| !misled(conversation, m.event)) {
+            findings.against(&[answer.event, second.event], "`initialize` was sent again");
+        }
+    }
+    findings
+}
+
 fn initialized_sent(scope: &Scope<'_, '_>) -> Findings {
     let mut findings = Findings::default();
     for conversation in scope.conversations() {
@@ -293,7 +317,11 @@ fn no_requests_before_answer(scope: &Scope<'_, '_>) -> Findings {
 /// Whether a request was answered over HTTP before an event, be it in a body that is no message or in a broken one.
 fn refused_before(scope: &Scope<'_, '_>, request: &Message, event: usize) -> bool {
     let Some(number) = request.exchange else { return false };
-    let whole = scope.view.http_response(number).is_some_and(|r| r.body.is_some() || r.scripted_fault);
+    // On HTTP+SSE the answer comes on the stream; the response says only that the message has arrived.
+    let legacy = scope.view.conversation(request).is_some_and(|c| c.legacy.is_some());
+    let whole = scope.view.http_response(number).is_some_and(|r| {
+        (r.body.is_some() || r.scripted_fault) && !(legacy && (200..300).contains(&r.status))
+    });
     scope.view.exchange(number).is_some_and(|exchange| {
         [exchange.response.filter(|_| whole), exchange.ended].into_iter().flatten().any(|end| end < event)
     })

@@ -38,7 +38,7 @@ pub(super) const MONITORS: &[Monitor] = &[
     ),
     monitor(
         "http.single-message",
-        &["http-body-single-message"],
+        &["http-body-single-message", "http-body-single-request-or-notification"],
         "the client sends a POST",
         "the body is one JSON-RPC message",
         &["batches-everything"],

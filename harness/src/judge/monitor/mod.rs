@@ -10,8 +10,12 @@ mod envelope;
 mod features;
 mod framing;
 mod handshake;
+mod headers;
 mod http;
 mod ids;
+mod legacy;
+mod rounds;
+mod stateless;
 #[cfg(test)]
 mod tests;
 
@@ -73,6 +77,10 @@ pub fn monitors() -> &'static [Monitor] {
             handshake::MONITORS,
             features::MONITORS,
             http::MONITORS,
+            stateless::MONITORS,
+            headers::MONITORS,
+            rounds::MONITORS,
+            legacy::MONITORS,
             auth::MONITORS,
             case::MONITORS,
         ]

@@ -1,6 +1,8 @@
 //! Each monitor against a good transcript, one without an occasion, and the smallest bad one; and against what good
 //! clients do that looks bad.
 
+mod modern;
+
 use super::*;
 use crate::judge::redact::redact;
 use crate::judge::testing::{
@@ -155,7 +157,7 @@ fn authorized_session() -> Transcript {
 }
 
 /// Conversations of good clients. Between them they give every monitor an occasion.
-fn good() -> Vec<(&'static str, Sample)> {
+fn good_with_handshake() -> Vec<(&'static str, Sample)> {
     let answers = bare()
         .mock(notification("notifications/message", json!({"level": "info", "data": 1})))
         .mock(request("s-1", "ping", NONE))
@@ -295,12 +297,13 @@ fn with_token(form: &[(&str, &str)]) -> Sample {
 }
 
 /// The smallest transcripts that fail each monitor.
-fn bad() -> Vec<(&'static str, Sample)> {
+fn bad_with_handshake() -> Vec<(&'static str, Sample)> {
     let init = initialize(0, V, json!({}));
     let latin = |line: &mut LineSeen| line.invalid_utf8 = true;
     let open = |line: &mut LineSeen| line.unterminated = true;
     let ping = request("s-1", "ping", NONE);
     vec![
+        ("handshake.initialize-once", stdio(bare().client(initialize(9, V, json!({}))))),
         ("framing.newline-terminated", sends("Content-Length: 40")),
         (
             "framing.newline-terminated",
@@ -676,7 +679,7 @@ fn bad() -> Vec<(&'static str, Sample)> {
 }
 
 /// What good clients do, or what happens to them, that looks bad at first sight.
-fn excused() -> Vec<(&'static str, &'static str, Sample)> {
+fn excused_with_handshake() -> Vec<(&'static str, &'static str, Sample)> {
     let open = |line: &mut LineSeen| line.unterminated = true;
     let died = What::ClientEnded { code: None, signal: Some("SIGKILL".into()), expected: false };
     let ping = request("s-1", "ping", NONE);
@@ -1053,6 +1056,18 @@ fn excused() -> Vec<(&'static str, &'static str, Sample)> {
     ]
 }
 
+fn good() -> Vec<(&'static str, Sample)> {
+    [good_with_handshake(), modern::good()].concat()
+}
+
+fn bad() -> Vec<(&'static str, Sample)> {
+    [bad_with_handshake(), modern::bad()].concat()
+}
+
+fn excused() -> Vec<(&'static str, &'static str, Sample)> {
+    [excused_with_handshake(), modern::excused()].concat()
+}
+
 const BAD: [Verdict; 5] =
     [Verdict::Fail, Verdict::Warn, Verdict::Timeout, Verdict::Crash, Verdict::HarnessError];
 
@@ -1087,9 +1102,13 @@ fn the_table_is_sound() {
 
 #[test]
 fn without_an_occasion_nothing_is_said() {
-    for (revision, transport) in
-        [(Revision::V2025_11_25, Transport::Stdio), (Revision::V2025_11_25, Transport::Http)]
-    {
+    for (revision, transport) in [
+        (Revision::V2025_11_25, Transport::Stdio),
+        (Revision::V2025_11_25, Transport::Http),
+        (Revision::V2026_07_28, Transport::Stdio),
+        (Revision::V2026_07_28, Transport::Http),
+        (Revision::V2024_11_05, Transport::SseLegacy),
+    ] {
         for (id, report) in reports(&(revision, transport, transcript())) {
             let expected = match report.kind {
                 JudgeKind::Case if id != "driver.steps-as-scripted" => Verdict::Pass,
@@ -1221,6 +1240,7 @@ fn steps_are_judged_with_the_scenario() {
             transport: Transport::Stdio,
             profile: None,
             floor: None,
+            clock_scale: 1,
         };
         let reports = crate::judge::judge(&facts, &t.events);
         reports.into_iter().find(|r| r.judge == "driver.steps-as-scripted").unwrap()

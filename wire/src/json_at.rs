@@ -1,11 +1,19 @@
 //! Where something stands in JSON text.
 
-use crate::yaml::Step;
 use std::ops::Range;
+
+/// A step on the way to a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// To the member of that key.
+    Key(String),
+    /// To the element at that index.
+    Index(usize),
+}
 
 /// Which part of a member is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// Its key.
     Key,
     /// Its value.
@@ -14,7 +22,7 @@ pub(crate) enum Part {
 
 /// The characters of `text` (counted as such) that the path leads to; of keys that occur twice, the last. `None` if the
 /// path leads nowhere. `text` has to be JSON.
-pub(crate) fn locate(text: &str, path: &[Step], part: Part) -> Option<Range<usize>> {
+pub fn locate(text: &str, path: &[Step], part: Part) -> Option<Range<usize>> {
     let mut scanner = Scanner { chars: text.chars().collect(), at: 0 };
     scanner.find(path, part)
 }
