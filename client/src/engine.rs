@@ -43,6 +43,13 @@ pub(crate) enum Command {
         level: Option<String>,
         reply: oneshot::Sender<Result<(), Error>>,
     },
+    /// A task that an earlier call became.
+    Follow {
+        key: u64,
+        task: String,
+        options: RequestOptions,
+        reply: oneshot::Sender<Result<Answer, Error>>,
+    },
     /// A subscription; it is ended by [`Command::Cancel`].
     Listen {
         key: u64,
@@ -143,6 +150,8 @@ pub(crate) struct Status {
     pub(crate) negotiated: Option<Arc<Negotiated>>,
     /// Why the connection is gone.
     pub(crate) closed: Option<Error>,
+    /// The server has gone without a word, and might have wanted a handshake.
+    pub(crate) unasked: bool,
     /// The transport has been shut down, and the server with it.
     pub(crate) finished: bool,
 }
@@ -278,6 +287,16 @@ impl State {
                 // The caller may have gone.
                 drop(reply.send(self.session.set_log_level(level.as_deref())));
             }
+            Command::Follow { key, task, options, reply } => {
+                match self.session.follow_task(now, &task, options) {
+                    Ok(ticket) => {
+                        self.tickets.insert(key, ticket);
+                        self.callers.insert(ticket, Caller { key, reply, progress: None });
+                    }
+                    // The caller may have gone; then nobody wants to know.
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
             Command::Listen { key, filter, reply } => match self.session.listen(now, filter) {
                 Ok(ticket) => {
                     self.tickets.insert(key, ticket);
@@ -379,7 +398,11 @@ impl State {
         }
         if let Some(error) = self.session.closed_by() {
             let error = error.clone();
-            self.status.send_modify(|status| status.closed = Some(error.clone()));
+            let unasked = self.session.might_have_shaken_hands();
+            self.status.send_modify(|status| {
+                status.closed = Some(error.clone());
+                status.unasked = unasked;
+            });
             if let Some(started) = self.started.take() {
                 drop(started.send(Err(error.clone())));
             }

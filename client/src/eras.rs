@@ -1,13 +1,15 @@
-//! What earlier connections have shown about servers over HTTP: whether they are stateless.
+//! What earlier connections have shown about servers: whether they are stateless.
 
 use crate::core::{Negotiated, Prior};
+use sparring_wire::Transport;
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-/// By origin. A server is of one era, whoever asks.
+/// By URL or command. A server is of one era, whoever asks.
 #[derive(Default)]
 pub(crate) struct Eras {
     known: Mutex<HashMap<String, (Prior, Option<Instant>)>>,
@@ -22,6 +24,11 @@ impl Eras {
         let url = Url::parse(url).ok()?;
         // Of one origin are, behind gateways, servers of several kinds.
         Some(format!("{}{}", url.origin().ascii_serialization(), url.path()))
+    }
+
+    /// What a program is known by.
+    pub(crate) fn program(command: &OsStr, args: &[OsString]) -> String {
+        format!("{command:?} {args:?}")
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, (Prior, Option<Instant>)>> {
@@ -39,7 +46,7 @@ impl Eras {
     }
 
     /// Takes in what a connection has come to; `None`: it has failed.
-    pub(crate) fn learn(&self, site: &str, negotiated: Option<&Negotiated>) {
+    pub(crate) fn learn(&self, site: &str, negotiated: Option<&Negotiated>, transport: Transport) {
         let mut known = self.known();
         let entry = negotiated.and_then(|negotiated| {
             if negotiated.revision.has_handshake() {
@@ -47,7 +54,8 @@ impl Eras {
             }
             // Another connection may be another user's.
             let hint = negotiated.hint;
-            let shared = hint.public && hint.ttl > Duration::ZERO;
+            // A process that was started anew is asked anew.
+            let shared = hint.public && hint.ttl > Duration::ZERO && transport == Transport::Http;
             shared.then(|| (Prior::Discovered(negotiated.clone()), Instant::now().checked_add(hint.ttl)))
         });
         match entry {

@@ -1,9 +1,11 @@
 //! Several servers under names, their tools under composed names, and restarts.
 
-use crate::connection::{CallOptions, CallResult, Client, Connection, Entry, Target};
+use crate::client::{Client, Target};
+use crate::connection::{CallOptions, Connection, Entry};
 use crate::core::ListKind;
 use crate::error::Error;
 use crate::naming::RawName;
+use crate::result::CallResult;
 use crate::settings::RestartTrigger;
 use futures_util::future::join_all;
 use serde_json::{Map, Value};

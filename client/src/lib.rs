@@ -25,8 +25,33 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! What is spoken with a server is found out by itself: the stateless revision if the server knows it, otherwise the
+//! newest that both know. What only some revisions have is the same to the caller in all of them, or an
+//! [`Error::Refused`] that says so:
+//!
+//! ```no_run
+//! # async fn run(connection: sparring_client::Connection) -> Result<(), sparring_client::Error> {
+//! use sparring_client::Event;
+//!
+//! // A subscription of its own, or one of the session's.
+//! connection.subscribe("file:///notes.md").await?;
+//! let mut events = connection.events();
+//! while let Some(event) = events.next().await {
+//!     match event {
+//!         Event::ResourceUpdated { uri } => drop(connection.read(&uri).await?),
+//!         // A call goes on as a task; with its id it can be followed from elsewhere.
+//!         Event::Task { id, status, .. } => drop((id, status)),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod cached;
+mod client;
+mod completion;
 mod connection;
 pub mod core;
 mod engine;
@@ -46,10 +71,9 @@ mod settings;
 pub mod stdio;
 mod subscription;
 
-pub use connection::{
-    Call, CallOptions, CallResult, CancelSwitch, Canceller, Client, ClientBuilder, CompletionRef, Connection,
-    Entry, Events, Target,
-};
+pub use client::{Client, ClientBuilder, Target};
+pub use completion::CompletionRef;
+pub use connection::{Call, CallOptions, CancelSwitch, Canceller, Connection, Entry, Events};
 pub use core::{
     ElicitAnswer, Elicitation, Event, Filter, ListKind, Negotiated, Progress, RequestOptions, RpcError,
     Sampling,
@@ -61,6 +85,7 @@ pub use http::{HttpClient, HttpTarget};
 pub use naming::Naming;
 pub use oauth::{Browser, CredentialStore, NeedsLogin};
 pub use raw::Raw;
+pub use result::CallResult;
 pub use seams::{
     Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
     SystemEntropy,

@@ -6,6 +6,7 @@ use crate::platform;
 use crate::settings::{EnvPolicy, StdioSettings};
 use async_trait::async_trait;
 use serde_json::Value;
+use sparring_wire::text::to_text;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
@@ -342,7 +343,7 @@ impl StdioLink {
 
     /// Queues a message as one line.
     pub(crate) fn send(&self, message: &Value) {
-        let mut line = message.to_string().into_bytes();
+        let mut line = to_text(message).into_bytes();
         line.push(b'\n');
         if self.queued.fetch_add(line.len(), Ordering::AcqRel) > MAX_QUEUE {
             let error = Error::Closed("the server does not read its input; too much is queued for it".into());

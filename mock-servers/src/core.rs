@@ -62,6 +62,7 @@ use crate::script::{Action, ResultMember, ServerScript, Trigger};
 use serde_json::{Map, Value, json};
 use sparring_wire::framing::Line;
 use sparring_wire::jsonrpc::{self, Envelope, Fault, Id, Inspected, codes};
+use sparring_wire::text::to_text;
 use sparring_wire::transcript::{HttpRequest, What};
 use sparring_wire::{Revision, Transport};
 use std::collections::{BTreeMap, VecDeque};
@@ -377,12 +378,12 @@ struct Out {
 
 impl Out {
     fn message(value: &Value, fault: bool) -> Self {
-        Self { text: value.to_string(), fault, answer: false, error: false, status: None }
+        Self { text: to_text(value), fault, answer: false, error: false, status: None }
     }
 
     fn answer(value: &Value, fault: bool) -> Self {
         let error = value.get("error").is_some();
-        Self { text: value.to_string(), fault, answer: true, error, status: None }
+        Self { text: to_text(value), fault, answer: true, error, status: None }
     }
 }
 

@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use sparring_wire::Revision;
+use std::sync::LazyLock;
 
 /// Names of the library's tools.
 ///
@@ -59,6 +60,9 @@ pub fn bytes(length: u64) -> Vec<u8> {
     #[expect(clippy::cast_possible_truncation, reason = "the low byte is meant")]
     (0..length).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
 }
+
+/// The blob of `blob-1mib`, made once: calling the tool should cost no more than sending it.
+static MEBIBYTE: LazyLock<String> = LazyLock::new(|| base64(&bytes(1 << 20)));
 
 /// A 1×1 PNG.
 const PNG: [u8; 67] = [
@@ -262,9 +266,9 @@ fn sum(arguments: &Value) -> Option<(&Value, &Value, Value)> {
 /// The result of calling a library tool in `revision`; `None` for a name that is not in [`TOOLS`]. Arguments that the
 /// tool can't work with give a result with `isError`, and so does one that asks, since it was not told anything.
 pub fn call(name: &str, arguments: &Value, revision: Revision) -> Option<Value> {
-    let embedded_blob = |uri: &str, length: u64| {
+    let embedded_blob = |uri: &str, blob: &str| {
         json!({"content": [{"type": "resource", "resource": {
-            "uri": uri, "mimeType": "application/octet-stream", "blob": base64(&bytes(length)),
+            "uri": uri, "mimeType": "application/octet-stream", "blob": blob,
         }}]})
     };
     Some(match name {
@@ -305,8 +309,8 @@ pub fn call(name: &str, arguments: &Value, revision: Revision) -> Option<Value> 
         "embedded-text" => json!({"content": [{"type": "resource", "resource": {
             "uri": "mock://embedded/text", "mimeType": "text/plain", "text": "embedded text",
         }}]}),
-        "embedded-blob" => embedded_blob("mock://embedded/blob", 256),
-        "blob-1mib" => embedded_blob("mock://embedded/blob-1mib", 1 << 20),
+        "embedded-blob" => embedded_blob("mock://embedded/blob", &base64(&bytes(256))),
+        "blob-1mib" => embedded_blob("mock://embedded/blob-1mib", &MEBIBYTE),
         "link" if revision >= Revision::V2025_06_18 => json!({"content": [{
             "type": "resource_link", "uri": "mock://linked", "name": "linked", "mimeType": "text/plain",
         }]}),

@@ -16,6 +16,8 @@ const client = process.env.SPARRING_CLIENT ?? join(tree, 'target', 'release', 's
 // Two at a time: the framework's mocks and timeouts are made for a machine that has time.
 const AT_ONCE = 2;
 
+const STATELESS = '2026-07-28';
+
 // Where the framework is wrong: `VERSION REVISION SCENARIO` (or without the revision) to the ids of the checks that fail
 // for it, why, and the sentence of the specification that says so.
 const EXPECTED = {
@@ -37,12 +39,12 @@ function run(words, options) {
 }
 
 // One scenario at one revision.
-async function measure(node, { program, version, name, revision }) {
+async function measure(node, { program, version, name, revision, force }) {
     const results = join(work, 'official-client', `${version}-${revision}-${name.replaceAll('/', '.')}`);
     rmSync(results, { recursive: true, force: true });
     mkdirSync(results, { recursive: true });
     // Extensions have no revision of their own.
-    const at = revision === 'extension' ? [] : ['--spec-version', revision];
+    const at = revision === 'extension' ? [] : ['--spec-version', revision, ...(force ? ['--force'] : [])];
     // A shell reads the command.
     const command = `'${client.replaceAll("'", "'\\''")}' official`;
     const done = await run([node, program, 'client', '--command', command, '--scenario', name, '-o', results, ...at]);
@@ -61,10 +63,16 @@ async function measure(node, { program, version, name, revision }) {
 
 const chosen = process.argv.slice(2);
 const { node, framework } = install();
+const newest = framework(PRERELEASE).version;
 const jobs = [RELEASE, PRERELEASE].map(framework).flatMap(({ program, version }) =>
     listed(node, program, '--client')
         .filter(({ name }) => chosen.length === 0 || chosen.includes(name))
-        .flatMap(({ name, revisions }) => revisions.map(revision => ({ program, version, name, revision })))
+        .flatMap(({ name, revisions }) => {
+            const jobs = revisions.map(revision => ({ program, version, name, revision }));
+            // The framework runs extensions at a revision with a handshake; in the stateless one they have to work too.
+            const more = version === newest && revisions.includes('extension');
+            return more ? [...jobs, { program, version, name, revision: STATELESS, force: true }] : jobs;
+        })
 );
 
 const outcomes = new Array(jobs.length);
@@ -76,20 +84,24 @@ await Promise.all(Array.from({ length: AT_ONCE }, async () => {
     }
 }));
 
-// A row for each scenario, a column for each version and revision.
-const columns = [...new Set(outcomes.map(({ version, revision }) => `${version} ${revision}`))];
-const rows = [...new Set(outcomes.map(({ name }) => name))];
-const widest = Math.max(8, ...rows.map(name => name.length));
-const line = (first, cells) => console.log([first.padEnd(widest), ...cells.map((cell, i) => cell.padStart(columns[i].length))].join('  '));
-line('scenario', columns);
-for (const name of rows) {
-    line(name, columns.map(column => {
-        const found = outcomes.find(each => each.name === name && `${each.version} ${each.revision}` === column);
-        if (!found) return '';
-        return found.problems.length > 0 ? 'FAILED' : found.excused > 0 ? `${found.kept} (-${found.excused})` : String(found.kept);
-    }));
+// For each version a table: a row for each scenario, a column for each revision.
+const distinct = list => [...new Set(list)];
+for (const version of distinct(outcomes.map(each => each.version))) {
+    const those = outcomes.filter(each => each.version === version);
+    const revisions = distinct(those.map(({ revision }) => revision)).sort();
+    const widest = Math.max(...those.map(({ name }) => name.length), version.length);
+    const line = (first, cells) => console.log([first.padEnd(widest), ...cells.map(cell => cell.padStart(10))].join('  ').trimEnd());
+    line(version, revisions);
+    for (const name of distinct(those.map(each => each.name))) {
+        line(name, revisions.map(revision => {
+            const found = those.find(each => each.name === name && each.revision === revision);
+            if (!found) return '';
+            return found.problems.length > 0 ? 'FAILED' : found.excused > 0 ? `${found.kept} (-${found.excused})` : String(found.kept);
+        }));
+    }
+    console.log();
 }
-console.log('\nA number is that of the checks that passed.');
+console.log('A number is that of the checks that passed.');
 const bad = outcomes.filter(({ problems }) => problems.length > 0);
 for (const { version, revision, name, problems } of bad) {
     console.log(`\n${version} ${revision} ${name}: FAILED`);

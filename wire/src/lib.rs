@@ -8,6 +8,7 @@
 //! - [`meta`]: names of `_meta` members that the specification reserves;
 //! - [`revision`]: the protocol revisions as an ordered type;
 //! - [`time`]: points in time as text;
+//! - [`text`]: JSON written as text, fast where it is long;
 //! - [`transcript`]: what was observed in a case, in order, as data.
 //!
 //! This crate knows nothing of scenarios, servers, clients or judges.
@@ -19,6 +20,7 @@ pub mod jsonrpc;
 pub mod meta;
 pub mod revision;
 pub mod sse;
+pub mod text;
 pub mod time;
 pub mod transcript;
 

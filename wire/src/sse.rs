@@ -122,23 +122,30 @@ impl SseReader {
     /// Takes in a chunk and returns what it completed.
     pub fn push(&mut self, chunk: &[u8]) -> Result<Vec<SseItem>, EventTooLong> {
         let mut out = Vec::new();
-        for &byte in chunk {
-            if std::mem::take(&mut self.after_cr) && byte == b'\n' {
-                continue;
+        let mut rest = chunk;
+        if let [first, more @ ..] = rest
+            && std::mem::take(&mut self.after_cr)
+            && *first == b'\n'
+        {
+            rest = more;
+        }
+        while !rest.is_empty() {
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
+            self.line.extend_from_slice(piece);
+            if self.line.len() + self.event.data.as_ref().map_or(0, String::len) > self.limit {
+                return Err(EventTooLong { limit: self.limit });
             }
-            match byte {
-                b'\n' => self.end_of_line(&mut out),
-                b'\r' => {
+            let Some((end, after)) = after.split_first() else { break };
+            self.end_of_line(&mut out);
+            rest = match (end, after) {
+                (b'\r', [b'\n', after @ ..]) => after,
+                (b'\r', []) => {
                     self.after_cr = true;
-                    self.end_of_line(&mut out);
+                    after
                 }
-                _ => {
-                    self.line.push(byte);
-                    if self.line.len() + self.event.data.as_ref().map_or(0, String::len) > self.limit {
-                        return Err(EventTooLong { limit: self.limit });
-                    }
-                }
-            }
+                _ => after,
+            };
         }
         Ok(out)
     }

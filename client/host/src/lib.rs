@@ -21,6 +21,7 @@
 //! - [`paths`]: roots, and paths in arguments.
 //! - [`redact`]: what must not be seen in errors, status and logs.
 //! - [`auth`]: what a host promises about signing in.
+//! - [`shutdown`]: signals that end a program.
 
 pub mod auth;
 pub mod clock;
@@ -47,6 +48,7 @@ pub mod results;
 mod server;
 mod session;
 pub mod shape;
+pub mod shutdown;
 pub mod store;
 pub mod surroundings;
 mod template;

@@ -44,6 +44,12 @@ impl Session {
         self
     }
 
+    /// Whether the session has ended before the server said anything, while the client could have shaken hands with it
+    /// instead. Some servers end when their first message is not what they expect.
+    pub fn might_have_shaken_hands(&self) -> bool {
+        self.silent_probe && self.handshake_offer().is_some()
+    }
+
     /// Finds out what the server speaks, and shakes hands if that is what it wants.
     pub fn start(&mut self, now: Duration) {
         if !matches!(self.phase, Phase::Idle) {

@@ -73,9 +73,9 @@ impl Session {
 
     /// Takes what the server says of a task.
     fn note_task(&mut self, ticket: Ticket, task: &Value) {
-        let names = if self.stateless.is_some() { ["pollIntervalMs"] } else { ["pollInterval"] };
-        let Some(job) = self.job_mut(ticket) else { return };
-        if let Some(every) = names.iter().find_map(|name| task.get(*name)?.as_u64()) {
+        let name = if self.stateless.is_some() { "pollIntervalMs" } else { "pollInterval" };
+        let Some(job) = self.job_mut(ticket).filter(|_| task.get("status").is_some()) else { return };
+        if let Some(every) = task.get(name).and_then(Value::as_u64) {
             job.every = Duration::from_millis(every).min(MAX_WAIT);
         }
         let status = task.get("status").and_then(Value::as_str).unwrap_or_default();

@@ -371,7 +371,12 @@ impl Session {
     pub(super) fn unpause(&mut self, now: Duration, ticket: Ticket) {
         let Some(request) = self.requests.get_mut(&ticket) else { return };
         if let Some(since) = request.held.take() {
-            request.ceiling = request.ceiling.saturating_add(now.saturating_sub(since));
+            let stood = now.saturating_sub(since);
+            request.ceiling = request.ceiling.saturating_add(stood);
+            if matches!(request.purpose, Purpose::Discover | Purpose::Initialize) {
+                // What follows in the start has its time as well.
+                self.begun = self.begun.saturating_add(stood);
+            }
             self.allow_time(now, ticket);
         }
     }

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use post::Post;
 use serde_json::Value;
 use session::{SessionState, Shared, set_pass};
+use sparring_wire::text::to_text;
 use sparring_wire::{Id, Revision};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -177,7 +178,7 @@ impl HttpLink {
             id: id.clone(),
             stateless: version.is_some_and(|(_, v)| v.parse().is_ok_and(Revision::is_stateless)),
             headers,
-            body: Bytes::from(message.to_string()),
+            body: Bytes::from(to_text(message)),
         };
         match id {
             Some(id) => {

@@ -4,7 +4,7 @@ use super::challenge::Challenge;
 use super::plan::{Plan, Spoken};
 use super::store::{CredentialKey, Credentials};
 use super::{Authorizer, Flight};
-use crate::connection::Client;
+use crate::client::Client;
 use crate::error::Error;
 use crate::http::{HttpClient, HttpError, HttpRequest, HttpTarget, Purpose, SystemHttp};
 use crate::settings::{LoginPolicy, OauthSettings};

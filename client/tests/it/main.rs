@@ -11,6 +11,7 @@ mod oauth_login;
 mod oauth_store;
 mod oauth_world;
 mod standalone;
+mod stateless;
 #[cfg(unix)]
 mod stdio;
 mod support;

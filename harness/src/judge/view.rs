@@ -499,7 +499,8 @@ impl<'a> View<'a> {
                 && let Some(version) = meta_version(message.params())
             {
                 let known = version.parse::<Revision>().is_ok_and(Revision::is_stateless);
-                conversation.version = known.then(|| version.to_owned()).or(conversation.version.take());
+                conversation.version =
+                    known.then(|| version.to_owned()).or_else(|| conversation.version.take());
             }
         }
         if let Some(asked) = message.pair {

@@ -138,7 +138,7 @@ impl ServerCore {
             batch.answers.push(out);
             return;
         }
-        if self.write_message(&out) {
+        if self.write_message(out) {
             self.stdio.sent = self.stdio.sent.saturating_add(1);
             self.dies(After::Sent(self.stdio.sent));
         }

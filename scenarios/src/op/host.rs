@@ -195,6 +195,8 @@ pub enum Controlled {
     Reopen,
     /// A new run or turn in this session.
     Run,
+    /// Turns of the conversation are replaced by a summary.
+    Compact,
     /// Connect beforehand.
     Warmup,
     /// Say yes to the call that waits, or to the next that asks.

@@ -23,13 +23,8 @@ pub(crate) struct Member {
 
 /// Whether that very process is there. One that has ended and was not waited for counts as gone.
 pub(crate) fn is_alive(process: &Identity) -> bool {
-    let same = |now: Identity| now.boot == process.boot && now.start.abs_diff(process.start) <= imp::SLACK;
+    let same = |now: Identity| now.boot == process.boot && imp::is_same_start(now.start, process.start);
     identity(process.pid).is_some_and(same)
-}
-
-/// The group of a process.
-pub(crate) fn group(pid: u32) -> Option<u32> {
-    member(pid).map(|member| member.group)
 }
 
 /// The login session of a process.
@@ -37,7 +32,7 @@ pub(crate) fn session(pid: u32) -> Option<u32> {
     member(pid).map(|member| member.session)
 }
 
-pub(crate) use imp::{end_group, identity, member, members, now};
+pub(crate) use imp::{identity, member, members, now};
 
 impl Member {
     /// Whether it has one of these pipes open.
@@ -52,7 +47,9 @@ mod imp {
     use std::fs;
 
     /// Starts are known exactly.
-    pub(crate) const SLACK: u64 = 0;
+    pub(crate) const fn is_same_start(one: u64, other: u64) -> bool {
+        one == other
+    }
 
     /// The fields of `/proc/PID/stat` after the name, which may have any character in it: state first.
     fn stat(pid: u32) -> Option<(char, Vec<u64>)> {
@@ -102,10 +99,6 @@ mod imp {
         let (seconds, nanos) = (u64::try_from(time.tv_sec()).ok()?, u64::try_from(time.tv_nsec()).ok()?);
         Some(seconds.saturating_mul(ticks).saturating_add(nanos.saturating_mul(ticks) / 1_000_000_000))
     }
-
-    pub(crate) fn end_group(group: u32) {
-        super::kill_group(group);
-    }
 }
 
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
@@ -114,7 +107,9 @@ mod imp {
     use std::process::Command;
 
     /// Ages are known by the second only, so two looks may differ.
-    pub(crate) const SLACK: u64 = 2;
+    pub(crate) const fn is_same_start(one: u64, other: u64) -> bool {
+        one.abs_diff(other) <= 2
+    }
 
     /// `ps` is all there is without unsafe code.
     fn ps(choice: &[&str]) -> Vec<Member> {
@@ -163,29 +158,32 @@ mod imp {
     pub(crate) fn now() -> Option<u64> {
         Some(seconds())
     }
-
-    pub(crate) fn end_group(group: u32) {
-        super::kill_group(group);
-    }
 }
 
+/// Ends a process with all its group, if it leads one; itself alone otherwise.
 #[cfg(unix)]
-fn kill_group(group: u32) {
-    // 0 and 1 stand for other things than groups of ours.
-    if let Ok(group) = i32::try_from(group)
-        && group > 1
+pub(crate) fn end(process: &Member) {
+    use nix::sys::signal::{Signal, kill, killpg};
+    // 0 and 1 stand for other things than processes of ours.
+    if let Ok(pid) = i32::try_from(process.pid)
+        && pid > 1
     {
+        let send = if process.group == process.pid { killpg } else { kill };
         // Gone already, or not ours to end.
-        let _ =
-            nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
+        let _ = send(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
     }
 }
+
+#[cfg(not(unix))]
+pub(crate) fn end(_: &Member) {}
 
 #[cfg(not(unix))]
 mod imp {
     use super::{Identity, Member};
 
-    pub(crate) const SLACK: u64 = 0;
+    pub(crate) const fn is_same_start(one: u64, other: u64) -> bool {
+        one == other
+    }
 
     pub(crate) fn member(_: u32) -> Option<Member> {
         None
@@ -206,11 +204,10 @@ mod imp {
     pub(crate) fn now() -> Option<u64> {
         None
     }
-
-    pub(crate) fn end_group(_: u32) {}
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

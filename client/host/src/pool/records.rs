@@ -4,9 +4,8 @@
 //! process is there, its id and the time of its start are added, before it is used. So there is no moment at which a
 //! killed host leaves a process behind that nobody knows of.
 
-use super::processes::{self, Identity};
+use super::processes::{self, Identity, Member};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -114,39 +113,34 @@ impl RecordFolder {
         crate::files::swap(&self.path(number), &bytes, 0o600)
     }
 
-    /// Ends what a dead host has left behind. `None`: it can't be told yet.
-    fn settle(&self, written: &Written) -> bool {
+    /// Ends what a dead host has left behind. `false`: it is not dead.
+    fn settle(written: &Written) -> bool {
         if processes::is_alive(&written.host) {
             return false;
         }
-        let mut groups = BTreeSet::new();
         match &written.process {
-            Some(process) if processes::is_alive(process) => drop(groups.insert(process.pid)),
+            Some(process) if processes::is_alive(process) => {
+                processes::member(process.pid).iter().for_each(processes::end);
+            }
             // Somebody else's by now.
             Some(process) if processes::identity(process.pid).is_some() => {}
             // The leader is gone. What is left of its group is known by its pipes, or by when and where it was started.
             Some(process) => {
-                let ours = |member: &processes::Member| {
+                let ours = |member: &Member| {
                     member.group == process.pid
                         && member.start >= process.start
                         && (written.session == Some(member.session) || member.holds(&written.pipes))
                 };
-                if processes::members().iter().any(ours) {
-                    groups.insert(process.pid);
-                }
+                processes::members().into_iter().filter(ours).for_each(|member| processes::end(&member));
             }
             // The host died between the start of the process and learning its id.
             None => {
-                let ours = |member: &processes::Member| {
-                    member.start >= written.since && member.holds(&written.pipes)
+                let own = std::process::id();
+                let ours = |member: &Member| {
+                    member.pid != own && member.start >= written.since && member.holds(&written.pipes)
                 };
-                let found = processes::members().into_iter().filter(ours);
-                groups.extend(found.map(|member| member.group));
+                processes::members().into_iter().filter(ours).for_each(|member| processes::end(&member));
             }
-        }
-        let own = processes::group(std::process::id());
-        for group in groups.into_iter().filter(|group| Some(*group) != own) {
-            processes::end_group(group);
         }
         true
     }
@@ -178,12 +172,18 @@ impl ProcessRecords for RecordFolder {
         let mut reaped = Vec::new();
         let Ok(files) = fs::read_dir(&self.folder) else { return reaped };
         for path in files.filter_map(|file| Some(file.ok()?.path())) {
-            if path.extension().is_none_or(|ending| ending != ENDING) {
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ending != ENDING {
+                // One that a killed host has not finished.
+                let writer = crate::files::writer(ending);
+                if writer.is_some_and(|writer| processes::identity(writer).is_none()) {
+                    drop(fs::remove_file(&path));
+                }
                 continue;
             }
             match read(&path) {
                 Some(written) => {
-                    if self.settle(&written) {
+                    if Self::settle(&written) {
                         reaped.push(written.server);
                         drop(fs::remove_file(&path));
                     }
@@ -198,4 +198,80 @@ impl ProcessRecords for RecordFolder {
 
 fn read(path: &Path) -> Option<Written> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+
+    /// Ended with the test, whatever comes of it.
+    struct Sleeper(Child);
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            drop(self.0.kill());
+            drop(self.0.wait());
+        }
+    }
+
+    fn sleeper() -> Sleeper {
+        let mut command = Command::new("sleep");
+        command.arg("1000").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Sleeper(command.process_group(0).spawn().unwrap())
+    }
+
+    /// As a host that is dead has left it.
+    fn left(folder: &Path, name: &str, process: Option<Identity>, pipes: Vec<u64>) {
+        let own = processes::identity(std::process::id()).unwrap();
+        let written = Written {
+            server: name.into(),
+            // This very process cannot have been started then.
+            host: Identity { start: own.start + 1, ..own.clone() },
+            session: None,
+            since: own.start,
+            process,
+            pipes,
+        };
+        crate::files::swap(
+            &folder.join(name).with_extension(ENDING),
+            &serde_json::to_vec(&written).unwrap(),
+            0o600,
+        )
+        .unwrap();
+    }
+
+    fn is_there(sleeper: &Sleeper) -> bool {
+        processes::identity(sleeper.0.id()).is_some()
+    }
+
+    #[test]
+    fn what_a_dead_host_left_is_ended_and_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let [mut known, mut announced, stranger, own] = [(); 4].map(|()| sleeper());
+        left(folder.path(), "known", processes::identity(known.0.id()), Vec::new());
+        let pipe = std::os::unix::fs::MetadataExt::ino(
+            &fs::metadata(format!("/proc/{}/fd/0", announced.0.id())).unwrap(),
+        );
+        left(folder.path(), "announced", None, vec![pipe]);
+        // The id was used again since.
+        let reused = processes::identity(stranger.0.id()).map(|now| Identity { start: now.start - 1, ..now });
+        left(folder.path(), "stranger", reused, Vec::new());
+        fs::write(folder.path().join("odd.json"), "{").unwrap();
+        let records = RecordFolder::new(folder.path());
+        let record = ProcessRecord { server: "own".into(), pid: Some(own.0.id()), pipes: Vec::new() };
+        let number = records.begin(&record).unwrap();
+        let mut reaped = RecordFolder::new(folder.path()).reap();
+        reaped.sort();
+        assert_eq!(reaped, ["announced", "known", "stranger"]);
+        for ended in [&mut known, &mut announced] {
+            assert!(!ended.0.wait().unwrap().success());
+        }
+        assert!(is_there(&stranger) && is_there(&own));
+        assert!(records.path(number).exists() && folder.path().join("odd.damaged").exists());
+        records.end(number);
+        assert_eq!(records.reap(), [""; 0]);
+    }
 }

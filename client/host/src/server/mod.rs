@@ -17,7 +17,7 @@ use process::ProcessSlot;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sparring_client::{Connection, Entry, Error, ListKind};
-use sparring_profiles::EventName;
+use sparring_profiles::{CacheKind, EventName};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -223,6 +223,11 @@ impl Server {
             && let Some(fresh) = connection.cached(ListKind::Tools)
         {
             state.tools = Some(fresh);
+        }
+        if matches!(state.phase, Phase::Idle | Phase::Stopped)
+            && self.context.settings().discovery.cache == CacheKind::None
+        {
+            return None;
         }
         state.tools.clone()
     }

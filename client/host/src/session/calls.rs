@@ -4,13 +4,13 @@ use super::Session;
 use super::registry::Registry;
 use crate::error::HostError;
 use crate::model::{ModelResult, ModelTool, Route};
-use crate::policy::{Answer, Change, Decision, Gate as _, GatedCall, Question, Scope, Standing, Withheld};
+use crate::policy::{Answer, Change, Decision, GatedCall, Question, Scope, Standing, Withheld};
 use crate::pool::Share;
 use crate::server::Wish;
 use crate::wrappers::{self, concerned};
 use serde_json::{Map, Value, json};
 use sparring_client::{CallOptions, Connection};
-use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, Trigger};
+use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, Trigger, Visible as When};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,8 +98,9 @@ impl Session {
         let late = settings.list_changed.tools == OnChange::BeforeNextCall;
         let known = registry.find(name).cloned();
         if let Some(tool) = known {
-            let Some(server) = tool.server.clone().filter(|_| late) else { return Ok((registry, tool)) };
-            self.catch_up(&[server]).await;
+            let shows = late || settings.list_changed.visible == When::NextCall;
+            let Some(server) = tool.server.clone().filter(|_| shows) else { return Ok((registry, tool)) };
+            self.catch_up(&[server], late).await;
             // The server says by itself if the tool is gone.
             let registry = self.registry()?;
             return Ok((registry, tool));
@@ -107,7 +108,7 @@ impl Session {
         let entries = self.entries();
         if late {
             let all: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
-            self.catch_up(&all).await;
+            self.catch_up(&all, true).await;
         }
         if settings.startup.connect == Connect::FirstCall {
             for entry in &entries {
@@ -165,10 +166,14 @@ impl Session {
             return Err(HostError::Disabled(tool.name.clone(), "its mode is `off`".to_owned()));
         }
         let denied = |why: String| HostError::Denied { tool: tool.name.clone(), why };
-        let call = GatedCall { tool: &tool.name, server: tool.server.as_deref(), arguments: &arguments };
+        let refused = super::lock(&self.inner.refused).clone();
+        let call = GatedCall {
+            tool: &tool.name,
+            server: tool.server.as_deref(),
+            arguments: &arguments,
+            refused: &refused,
+        };
         parts.gate.check(call).await.map_err(denied)?;
-        let own_gate = super::lock(&self.inner.gate).clone();
-        own_gate.check(call).await.map_err(denied)?;
         let arguments = (parts.paths)(&settings, &self.inner.place).arguments(arguments)?;
         if decision == Decision::Ask {
             let question = Question {

@@ -2,4 +2,14 @@
 
 mod calls;
 mod guarded;
+#[cfg(target_os = "linux")]
+mod killed;
+#[cfg(target_os = "linux")]
+mod lists;
+#[cfg(target_os = "linux")]
+mod pool;
+#[cfg(target_os = "linux")]
+mod restart;
+#[cfg(target_os = "linux")]
+mod startup;
 mod support;

@@ -1,7 +1,10 @@
 //! Stdio servers for tests: this executable itself, told by its environment to be one.
 
 use serde_json::{Map, Value, json};
-use sparring_host::{Host, HostBuilder, ServerEntry, Surroundings};
+use sparring_client::CallOptions;
+use sparring_host::{
+    Host, HostBuilder, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings,
+};
 use sparring_profiles::Settings;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,16 +14,24 @@ const SERVER: &str = "support::serve";
 
 /// A folder of a test, with a log of what its servers got.
 pub(crate) struct Folder {
-    dir: tempfile::TempDir,
+    path: PathBuf,
+    /// Removes it in the end, unless it is another process's.
+    _own: Option<tempfile::TempDir>,
 }
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        let dir = tempfile::tempdir().unwrap();
+        Self { path: dir.path().to_owned(), _own: Some(dir) }
+    }
+
+    /// The one that the environment names.
+    pub(crate) fn existing() -> Self {
+        Self { path: std::env::var_os("SPARRING_TEST_FOLDER").unwrap().into(), _own: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.dir.path()
+        &self.path
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {
@@ -35,7 +46,7 @@ impl Folder {
     }
 
     pub(crate) fn host(&self, settings: Settings, entries: Vec<ServerEntry>) -> HostBuilder {
-        Host::builder(settings, self.surroundings()).entries(entries).clock_scale(1000.0)
+        Host::builder(settings, self.surroundings()).entries(entries)
     }
 
     /// A server of that name, with flags: see [`serve`].
@@ -65,17 +76,73 @@ impl Folder {
         self.log().iter().filter(|other| *other == line).count()
     }
 
-    pub(crate) fn flag(&self, name: &str) -> PathBuf {
-        self.path().join(name)
-    }
-
     /// Sets a flag that running servers look at.
     pub(crate) fn set(&self, name: &str) {
-        std::fs::write(self.flag(name), "").unwrap();
+        std::fs::write(self.path().join(name), "").unwrap();
     }
 
     pub(crate) fn unset(&self, name: &str) {
-        std::fs::remove_file(self.flag(name)).unwrap();
+        std::fs::remove_file(self.path().join(name)).unwrap();
+    }
+
+    /// How often a server was started.
+    pub(crate) fn starts(&self, name: &str) -> usize {
+        self.count(&format!("{name} start"))
+    }
+
+    /// How many calls it got.
+    pub(crate) fn calls(&self, name: &str) -> usize {
+        self.count(&format!("{name} tools/call"))
+    }
+}
+
+pub(crate) async fn launch(builder: HostBuilder) -> Host {
+    Host::launch(builder).await.unwrap()
+}
+
+/// A host with one session.
+pub(crate) async fn open(builder: HostBuilder) -> (Host, Session) {
+    let host = launch(builder).await;
+    let session = session(&host).await;
+    (host, session)
+}
+
+pub(crate) async fn session(host: &Host) -> Session {
+    host.session(SessionOptions::default()).await.unwrap()
+}
+
+/// Calls a tool; its text, which is the server's process id and the argument.
+pub(crate) async fn call(session: &Session, tool: &str) -> Result<String, HostError> {
+    let arguments = args(json!({"text": "hi"}));
+    session.call(tool, arguments, CallOptions::default()).await.map(|result| result.text())
+}
+
+/// The process id of the server that answers.
+pub(crate) async fn pid(session: &Session, tool: &str) -> u32 {
+    call(session, tool).await.unwrap().split(' ').next().unwrap().parse().unwrap()
+}
+
+/// The names of the tools that the model sees.
+pub(crate) async fn names(session: &Session) -> Vec<String> {
+    session.tools().await.unwrap().into_iter().map(|tool| tool.name).collect()
+}
+
+pub(crate) async fn state(session: &Session, server: usize) -> String {
+    let status = session.inspect(Inspect::Status).await.unwrap();
+    status[server]["state"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn control(
+    session: &Session,
+    control: Value,
+) -> impl Future<Output = Result<Value, HostError>> + use<'_> {
+    session.control(serde_json::from_value(control).unwrap())
+}
+
+/// Waits until a process is gone.
+pub(crate) async fn gone(pid: u32) {
+    while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
 }
 

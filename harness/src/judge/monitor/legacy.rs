@@ -129,7 +129,8 @@ fn stream_closed(scope: &Scope<'_, '_>) -> Findings {
             Some((end, Some(What::StreamEnded { by: Party::Server, .. }))) if end < closing => {}
             Some((end, Some(What::StreamEnded { by: Party::Client, .. }))) => findings.saw(end),
             _ => {
-                findings.against(&[legacy.given, closing], "the stream is still open when the client is done")
+                findings
+                    .against(&[legacy.given, closing], "the stream is still open when the client is done");
             }
         }
     }

@@ -117,12 +117,12 @@ impl ServerCore {
     }
 
     /// Writes a message in the way that the script wants; whether stdout is open.
-    pub(super) fn write_message(&mut self, out: &Out) -> bool {
+    pub(super) fn write_message(&mut self, out: Out) -> bool {
         if self.stdio.output.closed {
             return false;
         }
         let style = std::mem::take(&mut self.stdio.output.next);
-        let mut bytes = style.render(&out.text);
+        let mut bytes = style.render(out.text);
         let fault = out.fault || style.byte_order_mark || style.invalid_utf8 || style.pretty;
         let output = &mut self.stdio.output;
         if let Some(rest) = &mut output.rest {
@@ -271,23 +271,21 @@ impl ServerCore {
 
 impl Presentation {
     /// The message's bytes, its end of line included.
-    fn render(&self, text: &str) -> Vec<u8> {
-        let mut text = std::borrow::Cow::Borrowed(text);
+    fn render(&self, mut text: String) -> Vec<u8> {
         if self.pretty
             && let Ok(value) = serde_json::from_str::<Value>(&text)
             && let Ok(pretty) = serde_json::to_string_pretty(&value)
         {
-            text = pretty.into();
+            text = pretty;
         }
         if self.ascii_only && !text.is_ascii() {
-            text = ascii(&text).into();
+            text = ascii(&text);
         }
         let end = self.line_end.bytes();
-        let mut bytes = Vec::with_capacity(text.len() + 8);
         if self.byte_order_mark {
-            bytes.extend_from_slice(b"\xef\xbb\xbf");
+            text.insert(0, '\u{feff}');
         }
-        bytes.extend_from_slice(text.as_bytes());
+        let mut bytes = text.into_bytes();
         if self.invalid_utf8 {
             // Inside the text, between two characters.
             let mut middle = bytes.len() / 2;
