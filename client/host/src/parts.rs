@@ -8,7 +8,7 @@ use crate::events::{EventSink, Sinks};
 use crate::filter::ToolPredicate;
 use crate::naming::{Naming, ProfileNames};
 use crate::paths::{PathRules, ProjectPaths};
-use crate::policy::{Approvals, Approver, Gate, Layered, NoGate, PolicyRules};
+use crate::policy::{Approvals, Approver, Gate, Layered, NameGate, PolicyRules};
 use crate::pool::records::{NoRecords, ProcessRecords, RecordFolder};
 use crate::redact::{Redact, Redactor};
 use crate::results::{ProfileResults, ResultMapper};
@@ -105,7 +105,7 @@ impl HostParts {
             wrappers: Arc::new(ProfileWrappers::new(settings.wrappers.clone())),
             results: Arc::new(ProfileResults::new(settings.results.clone())),
             policy: Arc::new(Layered),
-            gate: Arc::new(NoGate),
+            gate: Arc::new(NameGate),
             approver: Arc::clone(&approvals) as Arc<dyn Approver>,
             approvals,
             disclosure: Arc::new(Progressive),

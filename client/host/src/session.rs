@@ -2,6 +2,7 @@
 
 mod calls;
 mod inspect;
+mod login;
 mod registry;
 
 use crate::context::Context;
@@ -11,7 +12,7 @@ use crate::error::HostError;
 use crate::events::SessionId;
 use crate::host::Inner as HostInner;
 use crate::model::ModelTool;
-use crate::policy::{NameGate, Visible};
+use crate::policy::{NameSet, Visible};
 use crate::pool::{HOST, Share};
 use crate::server::target::{Place, kind_of};
 use crate::server::{Wish, life_millis};
@@ -55,8 +56,8 @@ struct Inner {
     visible: Mutex<Visible>,
     disclosure: Mutex<DisclosureOptions>,
     conversation: Mutex<Conversation>,
-    /// Refuses calls, besides the host's gate.
-    gate: Mutex<NameGate>,
+    /// The tools that a gate refuses.
+    refused: Mutex<NameSet>,
     /// What it holds, by the server's name.
     shares: Mutex<BTreeMap<String, Arc<Share>>>,
     /// What the model sees of each server.
@@ -107,7 +108,7 @@ impl Session {
                 visible: Mutex::new(options.visible),
                 disclosure: Mutex::new(disclosure),
                 conversation: Mutex::new(options.conversation),
-                gate: Mutex::default(),
+                refused: Mutex::default(),
                 shares: Mutex::default(),
                 view: Mutex::default(),
                 registry: Mutex::default(),

@@ -160,13 +160,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         remembers(s, "resources/read", false);
     }),
     // ---- subscriptions ----
-    mutant(
-        "loses-subscribed-notifications",
-        "Loses what it is told of the resources it has subscribed to.",
-        |s| {
-            incoming(s, |p| drop_if(p.is("notifications/resources/updated")));
-        },
-    ),
+    mutant("loses-subscribed-notifications", "Loses what it is told of what it has subscribed to.", |s| {
+        incoming(s, |p| {
+            drop_if(p.is("notifications/resources/updated") || p.is("notifications/tools/list_changed"))
+        });
+    }),
     mutant("dies-when-subscription-ends", "Stops working when the server ends a subscription.", |s| {
         dies_on(s, |p| p.answers("subscriptions/listen"));
     }),

@@ -18,7 +18,9 @@ use crate::error::HostError;
 use crate::model::{ModelTool, Route};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sparring_profiles::{Catalog, DisclosingSettings, Disclosure, FoundCall, Level, Unfound};
+use sparring_profiles::{
+    Catalog, DisclosingSettings, Disclosure, FoundCall, InstructionsSettings, Level, Unfound,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which tools are deferred.
@@ -84,7 +86,8 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    fn call(&self) -> FoundCall {
+    /// How a found tool is called.
+    pub fn call(&self) -> FoundCall {
         self.options.call.unwrap_or(self.settings.call)
     }
 
@@ -115,6 +118,35 @@ pub trait DiscloseRules: Send + Sync {
 
     /// The text that stands for deferred tools in the prompt.
     fn catalog(&self, view: &View<'_>, deferred: &BTreeSet<String>) -> Option<String>;
+
+    /// The tools of the host's own that there are now: those that search, dispatch and describe.
+    fn own(&self, view: &View<'_>, deferred: &BTreeSet<String>) -> Vec<ModelTool>;
+
+    /// What a call of the tool that dispatches means.
+    ///
+    /// # Errors
+    /// It does not say what is meant, or means itself.
+    fn unwrap(
+        &self,
+        view: &View<'_>,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Unwrapped, HostError>;
+
+    /// What the model gets of a search that has found these tools.
+    ///
+    /// # Errors
+    /// A failure, for the model.
+    fn answer(
+        &self,
+        view: &View<'_>,
+        search: &Search,
+        found: Vec<Value>,
+        names: &[String],
+    ) -> Result<Value, String>;
+
+    /// The text that stands for the instructions of servers, by name; those that have none say nothing.
+    fn instructions(&self, settings: &InstructionsSettings, said: &[(String, String)]) -> Option<String>;
 }
 
 /// Disclosure as settings describe it.
@@ -186,6 +218,55 @@ impl DiscloseRules for Progressive {
     fn catalog(&self, view: &View<'_>, deferred: &BTreeSet<String>) -> Option<String> {
         catalog::render(view, deferred)
     }
+
+    fn own(&self, view: &View<'_>, deferred: &BTreeSet<String>) -> Vec<ModelTool> {
+        let mut own = Vec::new();
+        if !deferred.is_empty() {
+            if view.options.tool {
+                own.push(own::search(view.settings, view.call()));
+            }
+            if view.call() == FoundCall::Dispatch {
+                own.push(own::dispatch(view.settings));
+            }
+        }
+        if view.tools.iter().any(|tool| self.level(view, tool) != Level::Full) {
+            own.push(own::describe(view.settings));
+        }
+        own
+    }
+
+    fn unwrap(
+        &self,
+        _: &View<'_>,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Unwrapped, HostError> {
+        own::unwrap(name, arguments)
+    }
+
+    fn answer(
+        &self,
+        view: &View<'_>,
+        search: &Search,
+        found: Vec<Value>,
+        names: &[String],
+    ) -> Result<Value, String> {
+        let mut answer = Map::new();
+        answer.insert("tools".into(), found.into());
+        let missing: Vec<&String> = search.names().iter().filter(|name| !names.contains(name)).collect();
+        if !missing.is_empty() {
+            answer.insert("notFound".into(), serde_json::json!(missing));
+        }
+        if !names.is_empty() && view.call() == FoundCall::Dispatch {
+            let dispatch = &view.settings.dispatch_tool;
+            answer.insert("hint".into(), format!("Call them through `{dispatch}`.").into());
+        }
+        Ok(Value::Object(answer))
+    }
+
+    fn instructions(&self, settings: &InstructionsSettings, said: &[(String, String)]) -> Option<String> {
+        crate::prompt::instructions(settings, said)
+    }
 }
 
 /// What a call means, after a tool that dispatches is taken away.
@@ -211,20 +292,7 @@ pub struct Disclosing<'a> {
 impl Disclosing<'_> {
     /// The tools of the host's own that there are now: those that search, dispatch and describe.
     pub fn own(&self) -> Vec<ModelTool> {
-        let (view, deferred) = (&self.view, self.rules.deferred(&self.view));
-        let mut own = Vec::new();
-        if !deferred.is_empty() {
-            if view.options.tool {
-                own.push(own::search(view.settings, view.call()));
-            }
-            if view.call() == FoundCall::Dispatch {
-                own.push(own::dispatch(view.settings));
-            }
-        }
-        if view.tools.iter().any(|tool| self.rules.level(view, tool) != Level::Full) {
-            own.push(own::describe(view.settings));
-        }
-        own
+        self.rules.own(&self.view, &self.rules.deferred(&self.view))
     }
 
     /// What a tool of the host's own is, by its name.
@@ -266,7 +334,7 @@ impl Disclosing<'_> {
         if self.route(name) != Some(Route::Dispatch) {
             return Ok(Unwrapped { name: name.to_owned(), arguments, dispatched: false });
         }
-        own::unwrap(name, arguments)
+        self.rules.unwrap(&self.view, name, arguments)
     }
 
     /// Whether a tool may be called as far as disclosure goes.
@@ -302,17 +370,8 @@ impl Disclosing<'_> {
             .filter_map(|name| view.tool(name))
             .map(|tool| self.rules.describe(view, tool))
             .collect();
-        let mut answer = Map::new();
-        answer.insert("tools".into(), tools.into());
-        let missing: Vec<&String> = search.names().iter().filter(|name| !names.contains(name)).collect();
-        if !missing.is_empty() {
-            answer.insert("notFound".into(), serde_json::json!(missing));
-        }
-        if !names.is_empty() && view.call() == FoundCall::Dispatch {
-            let dispatch = &view.settings.dispatch_tool;
-            answer.insert("hint".into(), format!("Call them through `{dispatch}`.").into());
-        }
-        Ok((Value::Object(answer).to_string(), names))
+        let answer = self.rules.answer(view, &search, tools, &names)?;
+        Ok((answer.to_string(), names))
     }
 
     /// Describes a tool: the text for the model.

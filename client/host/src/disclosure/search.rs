@@ -69,6 +69,18 @@ impl Search {
         Ok(search)
     }
 
+    /// The same search without a limit.
+    #[must_use]
+    pub fn unlimited(&self) -> Self {
+        Self { limit: usize::MAX, ..self.clone() }
+    }
+
+    /// The same search among the tools of all servers.
+    #[must_use]
+    pub fn everywhere(&self) -> Self {
+        Self { server: None, ..self.clone() }
+    }
+
     /// The exact names asked for.
     pub fn names(&self) -> &[String] {
         &self.names

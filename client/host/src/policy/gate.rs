@@ -13,6 +13,8 @@ pub struct GatedCall<'a> {
     pub server: Option<&'a str>,
     /// The arguments.
     pub arguments: &'a Map<String, Value>,
+    /// The tools that the session refuses.
+    pub refused: &'a NameSet,
 }
 
 /// Looks at each call before it is made, and before anybody is asked.
@@ -23,25 +25,14 @@ pub trait Gate: Send + Sync {
     async fn check(&self, call: GatedCall<'_>) -> Result<(), String>;
 }
 
-/// Lets every call pass.
+/// Refuses the tools that the session refuses, and no others.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoGate;
-
-#[async_trait]
-impl Gate for NoGate {
-    async fn check(&self, _: GatedCall<'_>) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// Refuses calls by the names of the tools.
-#[derive(Debug, Clone, Default)]
-pub struct NameGate(pub NameSet);
+pub struct NameGate;
 
 #[async_trait]
 impl Gate for NameGate {
     async fn check(&self, call: GatedCall<'_>) -> Result<(), String> {
-        match self.0.contains(call.tool, call.server.is_some()) {
+        match call.refused.contains(call.tool, call.server.is_some()) {
             true => Err("a gate refuses it".to_owned()),
             false => Ok(()),
         }

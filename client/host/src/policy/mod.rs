@@ -20,7 +20,7 @@ mod visible;
 pub use annotations::Hints;
 pub use approval::{Answer, Approvals, Approver, Question};
 pub use book::{Change, Rule, RuleBook, RuleFile, Scope};
-pub use gate::{Gate, GatedCall, NameGate, NoGate};
+pub use gate::{Gate, GatedCall, NameGate};
 pub use names::NameSet;
 pub(crate) use names::longest_match;
 pub use visible::{Visible, Withheld};
@@ -92,6 +92,11 @@ pub trait PolicyRules: Send + Sync {
 
     /// Why the model does not have the tool; `None` if it has it.
     fn withheld(&self, standing: &Standing<'_>, tool: &ModelTool) -> Option<Withheld>;
+
+    /// Why the session does not have the tool; `None` if it has it. `exempt`: it is there whatever is allowed.
+    fn filtered(&self, visible: &Visible, tool: &ModelTool, exempt: bool) -> Option<Withheld> {
+        visible.withheld(tool, exempt)
+    }
 }
 
 /// The policy that settings describe.

@@ -333,8 +333,15 @@ async fn a_call_that_is_given_up_no_longer_asks() {
 #[tokio::test]
 async fn gates_refuse_by_name() {
     let arguments = Map::new();
-    let call = GatedCall { tool: "mcp__a__b", server: Some("a"), arguments: &arguments };
-    assert_eq!(NoGate.check(call).await, Ok(()));
-    assert!(NameGate(["mcp__a__*"].into_iter().collect()).check(call).await.is_err());
-    assert_eq!(NameGate(["x"].into_iter().collect()).check(call).await, Ok(()));
+    let refuses = |names: &[&str]| {
+        let refused = names.iter().copied().collect();
+        let arguments = arguments.clone();
+        async move {
+            let call =
+                GatedCall { tool: "mcp__a__b", server: Some("a"), arguments: &arguments, refused: &refused };
+            NameGate.check(call).await.is_err()
+        }
+    };
+    assert!(refuses(&["mcp__a__*"]).await && refuses(&["mcp"]).await);
+    assert!(!refuses(&["x"]).await && !refuses(&[]).await);
 }

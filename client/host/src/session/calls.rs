@@ -4,7 +4,7 @@ use super::Session;
 use super::registry::Registry;
 use crate::error::HostError;
 use crate::model::{ModelResult, ModelTool, Route};
-use crate::policy::{Answer, Change, Decision, Gate as _, GatedCall, Question, Scope, Standing, Withheld};
+use crate::policy::{Answer, Change, Decision, GatedCall, Question, Scope, Standing, Withheld};
 use crate::pool::Share;
 use crate::server::Wish;
 use crate::wrappers::{self, concerned};
@@ -166,10 +166,14 @@ impl Session {
             return Err(HostError::Disabled(tool.name.clone(), "its mode is `off`".to_owned()));
         }
         let denied = |why: String| HostError::Denied { tool: tool.name.clone(), why };
-        let call = GatedCall { tool: &tool.name, server: tool.server.as_deref(), arguments: &arguments };
+        let refused = super::lock(&self.inner.refused).clone();
+        let call = GatedCall {
+            tool: &tool.name,
+            server: tool.server.as_deref(),
+            arguments: &arguments,
+            refused: &refused,
+        };
         parts.gate.check(call).await.map_err(denied)?;
-        let own_gate = super::lock(&self.inner.gate).clone();
-        own_gate.check(call).await.map_err(denied)?;
         let arguments = (parts.paths)(&settings, &self.inner.place).arguments(arguments)?;
         if decision == Decision::Ask {
             let question = Question {

@@ -5,7 +5,7 @@ use crate::control::{Control, Inspect};
 use crate::entry::ServerEntry;
 use crate::error::HostError;
 use crate::events::{HostEvent, SessionId};
-use crate::policy::{Answer, NameGate, Standing};
+use crate::policy::{Answer, Standing};
 use crate::prompt::Prompt;
 use crate::server::target::kind_of;
 use crate::server::{ServerState, Wish};
@@ -43,9 +43,8 @@ impl Session {
         let mut said = Vec::new();
         for entry in self.entries() {
             let negotiated = self.connection(&entry.name).and_then(|connection| connection.negotiated());
-            if let Some(text) = negotiated.and_then(|negotiated| negotiated.instructions.clone()) {
-                said.push((entry.name, text));
-            }
+            let text = negotiated.and_then(|negotiated| negotiated.instructions.clone());
+            said.push((entry.name, text.unwrap_or_default()));
         }
         let disclosing = stage.disclosing(self.context(), &settings);
         let mut prompt = Prompt::new(&settings.instructions, &said, &disclosing);
@@ -170,7 +169,7 @@ impl Session {
                 }
             }
             Control::Visible { visible } => self.set_visible(visible),
-            Control::Gate { names } => *lock(&self.inner.gate) = NameGate(names),
+            Control::Gate { names } => *lock(&self.inner.refused) = names,
             Control::Disclosure { options } => self.set_disclosure(options),
             Control::Set { setting, value } => self.inner.host.set(&setting, value)?,
         }

@@ -104,8 +104,8 @@ impl Session {
         let settings = self.settings();
         let rules = self.context().rules();
         let standing = Standing { settings: &settings.policy, rules: &rules };
-        let withheld = visible.withheld(tool, false);
-        withheld.or_else(|| self.context().parts.policy.withheld(&standing, tool))
+        let policy = &self.context().parts.policy;
+        policy.filtered(visible, tool, false).or_else(|| policy.withheld(&standing, tool))
     }
 
     /// The tools of the host's own that the session has: one that is restricted has not all of them.
@@ -117,7 +117,8 @@ impl Session {
             _ => false,
         };
         let own = disclosing.own().into_iter();
-        own.filter(|tool| stage.visible.withheld(tool, exempt(tool)).is_none()).collect()
+        let policy = &self.context().parts.policy;
+        own.filter(|tool| policy.filtered(&stage.visible, tool, exempt(tool)).is_none()).collect()
     }
 
     /// The definitions that the model gets now.

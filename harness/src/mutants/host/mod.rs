@@ -2,6 +2,9 @@
 //!
 //! The faults of a host, which fail what its profile promises, have a file for each area of profiles.
 
+mod disclosure;
+mod guarded;
+mod policy;
 mod protocol;
 
 use super::decorate::{
@@ -29,7 +32,16 @@ fn first_of_each<'a>(tools: impl Iterator<Item = &'a RawName>) -> Vec<Option<Str
 
 /// The mutants of all areas.
 pub(super) fn areas() -> Vec<Mutant> {
-    [protocol::MUTANTS].concat()
+    [
+        protocol::MUTANTS,
+        policy::SETTINGS,
+        policy::MUTANTS,
+        disclosure::SETTINGS,
+        disclosure::MUTANTS,
+        guarded::SETTINGS,
+        guarded::MUTANTS,
+    ]
+    .concat()
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
