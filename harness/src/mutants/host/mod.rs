@@ -2,6 +2,7 @@
 //!
 //! The faults of a host, which fail what its profile promises, have a file for each area of profiles.
 
+mod lifecycle;
 mod protocol;
 
 use super::decorate::{
@@ -29,7 +30,7 @@ fn first_of_each<'a>(tools: impl Iterator<Item = &'a RawName>) -> Vec<Option<Str
 
 /// The mutants of all areas.
 pub(super) fn areas() -> Vec<Mutant> {
-    [protocol::MUTANTS].concat()
+    [lifecycle::MUTANTS, lifecycle::SETTINGS, protocol::MUTANTS].concat()
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
