@@ -14,6 +14,7 @@ use setup::{changed, roots};
 use sparring_client::{
     CallOptions, CancelSwitch, CompletionRef, Connection, Event, ListKind, RequestOptions,
 };
+use sparring_host::disclosure::{DisclosureOptions, SearchMode};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
 use sparring_profiles::{Connect, Settings};
 use sparring_scenarios::op::{self, Controlled, FEATURES, Inspected, OPERATIONS, Op};
@@ -308,6 +309,11 @@ impl Reference {
             without_servers: is_on("session.without_servers"),
             cwd: open.cwd.as_ref().map(|path| self.case.directory.join(path)),
             project: open.project.as_ref().map(|path| self.case.directory.join(path)),
+            disclosure: DisclosureOptions {
+                // Whoever wants to see tools deferred says so; all others call them as they are.
+                mode: (!open.set.contains_key("session.disclosure")).then_some(SearchMode::Full),
+                ..DisclosureOptions::default()
+            },
             ..SessionOptions::default()
         };
         *lock(&self.host) = Some(running);
@@ -322,6 +328,9 @@ impl Reference {
         if let Some(running) = lock(&self.host).as_mut() {
             running.sessions.push((open.agent.clone(), session.clone()));
         }
+        // There is no user who could say yes, unless the scenario is about that.
+        let on = !open.set.contains_key("policy.auto_approve");
+        session.control(Control::AutoApprove { on }).await.map_err(|error| self.failure(&error))?;
         for (setting, value) in &open.set {
             // The host has been told what is a field of the profile.
             if changed(&self.settings, setting, &value.0).is_none() {
@@ -377,6 +386,7 @@ impl Reference {
             "policy.auto_approve" => {
                 Control::AutoApprove { on: serde_json::from_value(value).map_err(wrong)? }
             }
+            "session.gate" => Control::Gate { names: serde_json::from_value(value).map_err(wrong)? },
             "session.visible" => Control::Visible { visible: serde_json::from_value(value).map_err(wrong)? },
             "session.disclosure" => {
                 Control::Disclosure { options: serde_json::from_value(value).map_err(wrong)? }
@@ -690,8 +700,17 @@ impl Reference {
                 let value = control.value.as_ref().map(|value| value.0.clone()).unwrap_or_default();
                 return self.set(&session, control.setting.as_deref().unwrap_or_default(), value).await;
             }
-            Controlled::Login | Controlled::Logout => {
-                return Err(refused("this client signs in when a server asks for it"));
+            Controlled::Login => {
+                let way = control.value.as_ref().and_then(|value| value.0.as_str());
+                if way.is_some_and(|way| way != "loopback") {
+                    return Err(refused("the browser of this driver knows no other way back than loopback"));
+                }
+                session.login(&server()?).await.map_err(|error| self.failure(&error))?;
+                return Ok(json!({}));
+            }
+            Controlled::Logout => {
+                session.logout(&server()?).await.map_err(|error| self.failure(&error))?;
+                return Ok(json!({}));
             }
         };
         let done = session.control(told).await.map_err(|error| self.failure(&error))?;

@@ -2,7 +2,10 @@
 //!
 //! The faults of a host, which fail what its profile promises, have a file for each area of profiles.
 
+mod disclosure;
+mod guarded;
 mod lifecycle;
+mod policy;
 mod protocol;
 
 use super::decorate::{
@@ -30,7 +33,18 @@ fn first_of_each<'a>(tools: impl Iterator<Item = &'a RawName>) -> Vec<Option<Str
 
 /// The mutants of all areas.
 pub(super) fn areas() -> Vec<Mutant> {
-    [lifecycle::MUTANTS, lifecycle::SETTINGS, protocol::MUTANTS].concat()
+    [
+        lifecycle::SETTINGS,
+        lifecycle::MUTANTS,
+        protocol::MUTANTS,
+        policy::SETTINGS,
+        policy::MUTANTS,
+        disclosure::SETTINGS,
+        disclosure::MUTANTS,
+        guarded::SETTINGS,
+        guarded::MUTANTS,
+    ]
+    .concat()
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
