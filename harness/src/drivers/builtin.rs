@@ -16,7 +16,7 @@ use sparring_client::{
 };
 use sparring_host::disclosure::{DisclosureOptions, SearchMode};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
-use sparring_profiles::{Connect, Settings};
+use sparring_profiles::{Connect, OnChange, Settings};
 use sparring_scenarios::op::{self, Controlled, FEATURES, Inspected, OPERATIONS, Op};
 use sparring_scenarios::profile::Profile;
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
@@ -524,6 +524,7 @@ impl Reference {
 
     async fn tools(&self, of: &op::Of) -> Result<Value, Failure> {
         let session = self.session(of.agent.as_deref())?;
+        self.settle_lists(&session).await?;
         let listed = session.tools().await.map_err(|error| self.failure(&error))?;
         let tools: Vec<Value> = listed
             .into_iter()
@@ -562,6 +563,21 @@ impl Reference {
         let value = json!({ "tools": tools });
         self.names.learn(&value, of.server.as_deref());
         Ok(value)
+    }
+
+    /// Waits for lists that are being read anew at this moment, where the host does that by itself.
+    async fn settle_lists(&self, session: &Session) -> Result<(), Failure> {
+        let running = self.running()?;
+        if running.host.settings().list_changed.tools != OnChange::RefetchNow {
+            return Ok(());
+        }
+        for entry in running.host.entries().iter().filter(|entry| entry.supplied_tools.is_none()) {
+            if let Some(connection) = session.connection(&entry.name) {
+                // A server without tools, or one that fails: the host knows what to make of it.
+                drop(connection.known(ListKind::Tools).await);
+            }
+        }
+        Ok(())
     }
 
     async fn call(&self, step: &str, call: &op::Call) -> Result<Value, Failure> {

@@ -61,8 +61,8 @@ pub(super) fn matrix(args: &MatrixArgs) -> Result<u8, Trouble> {
         settings.jobs = jobs;
     }
     let filter = Filter { scenarios: args.scenarios.clone(), ..Filter::default() };
-    let stop = Stop::on_signals();
     let runtime = runtime()?;
+    let stop = runtime.block_on(async { Stop::on_signals() });
     let (mut text, mut sound) = (String::new(), true);
     let mut table = vec![format!("{:<10}", "judged by")];
     for host in &hosts {
