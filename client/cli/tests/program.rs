@@ -371,7 +371,10 @@ fn tools_have_the_names_of_the_profile() {
     };
     assert_eq!(names("reference")[0], "mcp__s__echo");
     let zut = names("zut");
-    assert!(zut.contains(&"mcp__s__echo".to_owned()) && zut.contains(&"mcp_read_resource".to_owned()), "{zut:?}");
+    assert!(
+        zut.contains(&"mcp__s__echo".to_owned()) && zut.contains(&"mcp_read_resource".to_owned()),
+        "{zut:?}"
+    );
     assert_eq!(names("zidane")[0], "mcp_s_echo");
     // A profile of one's own.
     std::fs::write(

@@ -6,6 +6,7 @@ mod disclosure;
 mod guarded;
 mod policy;
 mod protocol;
+mod shown;
 
 use super::decorate::{
     Fate, MANY, RawName, Rounds, exchanges, names_tools, outgoing, processes, reads_lists,
@@ -40,6 +41,7 @@ pub(super) fn areas() -> Vec<Mutant> {
         disclosure::MUTANTS,
         guarded::SETTINGS,
         guarded::MUTANTS,
+        shown::MUTANTS,
     ]
     .concat()
 }
