@@ -173,8 +173,9 @@ impl Server {
             Ok(_) => {}
             // It has failed to come back, not to start.
             Err(error) => {
-                if let (Phase::Down(_), Phase::Failed(_)) = (&down, &self.state().phase.clone()) {
-                    self.state().phase = Phase::Down(error.clone());
+                let mut state = self.state();
+                if let (Phase::Down(_), Phase::Failed(_)) = (&down, &state.phase) {
+                    state.phase = Phase::Down(error.clone());
                 }
             }
         }
