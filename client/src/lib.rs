@@ -25,6 +25,29 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! What is spoken with a server is found out by itself: the stateless revision if the server knows it, otherwise the
+//! newest that both know. What only some revisions have is the same to the caller in all of them, or an
+//! [`Error::Refused`] that says so:
+//!
+//! ```no_run
+//! # async fn run(connection: sparring_client::Connection) -> Result<(), sparring_client::Error> {
+//! use sparring_client::Event;
+//!
+//! // A subscription of its own, or one of the session's.
+//! connection.subscribe("file:///notes.md").await?;
+//! let mut events = connection.events();
+//! while let Some(event) = events.next().await {
+//!     match event {
+//!         Event::ResourceUpdated { uri } => drop(connection.read(&uri).await?),
+//!         // A call goes on as a task; with its id it can be followed from elsewhere.
+//!         Event::Task { id, status, .. } => drop((id, status)),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod cached;
 mod client;

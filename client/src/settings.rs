@@ -45,6 +45,8 @@ pub struct Settings {
     pub honour_ttl: bool,
     /// How often one request may be answered with `input_required` before it is given up.
     pub max_rounds: u32,
+    /// How many questions (sampling, elicitation) one server may put within a minute; more are refused.
+    pub asks_per_minute: u32,
     /// How often one request is sent anew, under another id, when the stream of its answer breaks (stateless
     /// revision, HTTP).
     pub reissues: u32,
@@ -84,6 +86,7 @@ impl Default for Settings {
             listen: ListenTo::default(),
             honour_ttl: true,
             max_rounds: 16,
+            asks_per_minute: 300,
             reissues: 1,
             completion_gap: Duration::from_millis(50),
             completion_ttl: Duration::from_secs(5),

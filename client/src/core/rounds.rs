@@ -146,8 +146,17 @@ impl Session {
             .map_err(|error| Error::Invalid(format!("the server asks for {method:?}: {}", error.message)))
     }
 
-    /// Puts a question; `false` if too many are open.
+    /// Puts a question; `false` if too many are open, or come too quickly.
     pub(super) fn put(&mut self, to: ReplyTo, ask: Ask) -> bool {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let (since, count) = &mut self.asked;
+        if self.heard.saturating_sub(*since) >= MINUTE {
+            (*since, *count) = (self.heard, 0);
+        }
+        *count = count.saturating_add(1);
+        if *count > self.asks_per_minute {
+            return false;
+        }
         let key = self.asks.open(to, &ask);
         self.actions.extend(key.map(|key| Action::Ask { key, ask }));
         key.is_some()

@@ -868,3 +868,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_server_that_asks_and_asks_is_refused_for_a_while() {
+    let settings = Settings { declare: Declared::all(), asks_per_minute: 3, ping_every: None, ..legacy() };
+    let mut peer = Peer::ready_with(&settings, "2025-11-25", json!({}));
+    let mut ask = |at: u64| {
+        let params = json!({"messages": [], "maxTokens": 1});
+        peer.receive(
+            at,
+            &json!({"jsonrpc": "2.0", "id": at, "method": "sampling/createMessage", "params": params}),
+        );
+        peer.asks.len()
+    };
+    assert_eq!([ask(1), ask(2), ask(3), ask(4), ask(5)], [1, 2, 3, 3, 3]);
+    assert_eq!(ask(60_001), 4);
+    assert_eq!(peer.sent.iter().filter(|m| m["error"]["code"] == -32603).count(), 2);
+}

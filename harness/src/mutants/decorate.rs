@@ -293,6 +293,41 @@ pub(super) fn replies(
     });
 }
 
+/// Changes what the client gives when a server asks for something by this method: in its answer, or, without a handshake,
+/// in the request that it repeats.
+pub(super) fn gives(
+    setup: &mut ClientSetup,
+    method: &'static str,
+    change: impl Fn(&mut Value) + Send + Sync + 'static,
+) {
+    let asked = Memo::<Vec<String>>::default();
+    let keys = asked.clone();
+    messages(
+        setup,
+        move |passing| {
+            if passing.answers(method)
+                && let Some(result) = passing.message.get_mut("result")
+            {
+                change(result);
+            }
+            let inputs = passing.message["params"].get_mut("inputResponses").and_then(Value::as_object_mut);
+            for (key, input) in inputs.into_iter().flatten() {
+                if keys.with(|keys| keys.contains(key)) {
+                    change(input);
+                }
+            }
+            Fate::Pass
+        },
+        move |passing| {
+            let wanted = passing.message["result"]["inputRequests"].as_object();
+            let of_method = wanted.into_iter().flatten().filter(|(_, request)| request["method"] == method);
+            let found: Vec<String> = of_method.map(|(key, _)| key.clone()).collect();
+            asked.with(|asked| asked.extend(found));
+            Fate::Pass
+        },
+    );
+}
+
 /// Changes what the client understands of the answers to its requests with this method. Also handed over: the request.
 pub(super) fn answers(
     setup: &mut ClientSetup,

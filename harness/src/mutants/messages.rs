@@ -1,8 +1,8 @@
 //! Faults in what a client says, and in what it makes of what it hears.
 
 use super::decorate::{
-    Fate, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself, messages,
-    outgoing, params, refuses, remembers, replies, results, success,
+    Fate, Memo, answers, die_if, dies_on, drop_if, failure, gives, impatient, incoming, keeps_to_itself,
+    messages, outgoing, params, refuses, remembers, replies, results, success,
 };
 use super::{Mutant, mutant};
 use serde_json::{Value, json};
@@ -401,13 +401,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         replies(s, "elicitation/create", |reply| *reply = success(reply, &json!({"action": "decline"})));
     }),
     mutant("sampling-answer-without-model", "Answers sampling without naming the model.", |s| {
-        replies(s, "sampling/createMessage", |reply| drop(remove(&mut reply["result"], "model")));
+        gives(s, "sampling/createMessage", |result| drop(remove(result, "model")));
     }),
     mutant(
         "elicitation-answer-with-odd-action",
         "Answers elicitation with an action that does not exist.",
         |s| {
-            replies(s, "elicitation/create", |reply| reply["result"]["action"] = json!("ok"));
+            gives(s, "elicitation/create", |result| result["action"] = json!("ok"));
         },
     ),
     mutant("declines-as-cancel", "Calls it `cancel` when the user declines.", |s| {
@@ -417,8 +417,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         replies(s, "elicitation/create", |reply| reply["result"]["content"] = json!({"name": ""}));
     }),
     mutant("roots-as-plain-strings", "Answers roots/list with URIs instead of objects.", |s| {
-        replies(s, "roots/list", |reply| {
-            for root in reply["result"]["roots"].as_array_mut().into_iter().flatten() {
+        gives(s, "roots/list", |result| {
+            for root in result["roots"].as_array_mut().into_iter().flatten() {
                 *root = root["uri"].take();
             }
         });

@@ -1,8 +1,8 @@
 //! Faults that no scenario is about: what the monitors watch for in every case.
 
 use super::decorate::{
-    Fate, Handling, Passing, answers, failure, impatient, incoming, keeps_to_itself, messages, outgoing,
-    params, processes, requests, without_header,
+    Fate, Handling, Passing, answers, failure, gives, impatient, incoming, keeps_to_itself, messages,
+    outgoing, params, processes, requests, without_header,
 };
 use super::stdio::graces;
 use super::{Fault, Mutant, REFERENCE};
@@ -260,9 +260,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("roots-as-paths", "Gives roots as paths instead of URIs.", &["roots.listed"], |s| {
-        s.client(|settings| {
-            for root in &mut settings.roots {
-                root.uri = root.uri.trim_start_matches("file://").to_owned();
+        gives(s, "roots/list", |result| {
+            for root in result["roots"].as_array_mut().into_iter().flatten() {
+                let path = root["uri"].as_str().unwrap_or_default().trim_start_matches("file://").to_owned();
+                root["uri"] = json!(path);
             }
         });
     }),
@@ -324,7 +325,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("sends-no-accept-header", "Sends no Accept of its own.", &["ping.on-get-stream"], |s| {
-        without_header(s, "accept");
+        // What HTTP libraries then send, and servers take.
+        header(s, "Accept", |_| "*/*".to_owned());
     }),
     mutant("changes-session-id", "Changes the case of the session id.", &["http.session.kept"], |s| {
         header(s, "Mcp-Session-Id", |id| {

@@ -145,7 +145,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     // ---- caching ----
     mutant("ignores-ttl", "Asks again for what is still fresh.", |s| {
-        s.client(|settings| settings.honour_ttl = false);
+        s.client(|settings| settings.honour_ttl = false)
+    }),
+    mutant("refuses-odd-ttl", "Refuses results that don't say properly how long they are fresh.", |s| {
+        refuses(s, "resources/read", |_, result| result["ttlMs"].as_i64().is_none_or(|ttl| ttl < 0));
     }),
     mutant("caches-for-ever", "Takes everything that it has got for fresh.", |s| {
         incoming(s, |p| {
@@ -160,13 +163,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         remembers(s, "resources/read", false);
     }),
     // ---- subscriptions ----
-    mutant(
-        "loses-subscribed-notifications",
-        "Loses what it is told of the resources it has subscribed to.",
-        |s| {
-            incoming(s, |p| drop_if(p.is("notifications/resources/updated")));
-        },
-    ),
+    mutant("loses-subscribed-notifications", "Loses what it is told of what it has subscribed to.", |s| {
+        incoming(s, |p| {
+            drop_if(p.is("notifications/resources/updated") || p.is("notifications/tools/list_changed"))
+        });
+    }),
     mutant("dies-when-subscription-ends", "Stops working when the server ends a subscription.", |s| {
         dies_on(s, |p| p.answers("subscriptions/listen"));
     }),
