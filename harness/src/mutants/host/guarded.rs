@@ -149,6 +149,7 @@ struct Bent {
     right: ProjectPaths,
     root: fn(Option<Root>) -> Option<Root>,
     arguments: fn(&ProjectPaths, Map<String, Value>) -> Result<Map<String, Value>, HostError>,
+    cwd: fn(PathBuf) -> PathBuf,
 }
 
 impl PathRules for Bent {
@@ -161,7 +162,7 @@ impl PathRules for Bent {
     }
 
     fn child_cwd(&self, cwd: &Path) -> Result<PathBuf, HostError> {
-        self.right.child_cwd(cwd)
+        self.right.child_cwd(cwd).map(self.cwd)
     }
 }
 
@@ -169,11 +170,12 @@ fn bends(
     setup: &mut ClientSetup,
     root: fn(Option<Root>) -> Option<Root>,
     arguments: fn(&ProjectPaths, Map<String, Value>) -> Result<Map<String, Value>, HostError>,
+    cwd: fn(PathBuf) -> PathBuf,
 ) {
     setup.parts(move |parts| {
         parts.paths = Arc::new(move |settings, place| {
             let right = ProjectPaths::new(&settings.roots, &place.cwd, place.project.as_deref());
-            Arc::new(Bent { right, root, arguments })
+            Arc::new(Bent { right, root, arguments, cwd })
         });
     });
 }
@@ -206,10 +208,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
             let path = url::Url::parse(&root.uri).ok()?.to_file_path().ok()?;
             Some(Root { uri: format!("file://{}", path.display()), ..root })
         };
-        bends(s, plain, |paths, arguments| paths.arguments(arguments));
+        bends(s, plain, |paths, arguments| paths.arguments(arguments), |cwd| cwd);
     }),
     of_host("mouaif", "rewrites-all-strings", "Takes every text for a path.", |s| {
-        bends(s, |root| root, all_strings);
+        bends(s, |root| root, all_strings, |cwd| cwd);
+    }),
+    of_host("mouaif", "starts-servers-at-the-root", "Starts servers in another folder than theirs.", |s| {
+        let root: fn(PathBuf) -> PathBuf = |cwd| cwd.parent().map(Path::to_owned).unwrap_or(cwd);
+        bends(s, |root| root, |paths, arguments| paths.arguments(arguments), root);
     }),
     of_host("mouaif", "refuses-all-paths", "Refuses whatever is a path.", |s| tells_inside(s, |_, _| None)),
     of_host("mouaif", "checks-before-resolving-symlinks", "Looks at paths as they are spelled.", |s| {
