@@ -145,10 +145,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     // ---- caching ----
     mutant("ignores-ttl", "Asks again for what is still fresh.", |s| {
-        s.client(|settings| settings.honour_ttl = false)
-    }),
-    mutant("refuses-odd-ttl", "Refuses results that don't say properly how long they are fresh.", |s| {
-        refuses(s, "resources/read", |_, result| result["ttlMs"].as_i64().is_none_or(|ttl| ttl < 0));
+        s.client(|settings| settings.honour_ttl = false);
     }),
     mutant("caches-for-ever", "Takes everything that it has got for fresh.", |s| {
         incoming(s, |p| {
