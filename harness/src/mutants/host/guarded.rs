@@ -144,11 +144,15 @@ fn lexical(path: &Path) -> PathBuf {
     done
 }
 
+type Arguments = Map<String, Value>;
+type Sent = fn(&ProjectPaths, Arguments) -> Result<Arguments, HostError>;
+type Rooted = fn(Option<Root>) -> Option<Root>;
+
 /// Path rules of which one answer is another.
 struct Bent {
     right: ProjectPaths,
-    root: fn(Option<Root>) -> Option<Root>,
-    arguments: fn(&ProjectPaths, Map<String, Value>) -> Result<Map<String, Value>, HostError>,
+    root: Rooted,
+    arguments: Sent,
     cwd: fn(PathBuf) -> PathBuf,
 }
 
@@ -166,12 +170,7 @@ impl PathRules for Bent {
     }
 }
 
-fn bends(
-    setup: &mut ClientSetup,
-    root: fn(Option<Root>) -> Option<Root>,
-    arguments: fn(&ProjectPaths, Map<String, Value>) -> Result<Map<String, Value>, HostError>,
-    cwd: fn(PathBuf) -> PathBuf,
-) {
+fn bends(setup: &mut ClientSetup, root: Rooted, arguments: Sent, cwd: fn(PathBuf) -> PathBuf) {
     setup.parts(move |parts| {
         parts.paths = Arc::new(move |settings, place| {
             let right = ProjectPaths::new(&settings.roots, &place.cwd, place.project.as_deref());
@@ -206,7 +205,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     // ---- paths ----
     of_host("mouaif", "root-uri-not-percent-encoded", "Writes the root's path into the URI as it is.", |s| {
-        let plain: fn(Option<Root>) -> Option<Root> = |root| {
+        let plain: Rooted = |root| {
             let root = root?;
             let path = url::Url::parse(&root.uri).ok()?.to_file_path().ok()?;
             Some(Root { uri: format!("file://{}", path.display()), ..root })
