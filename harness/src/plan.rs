@@ -251,6 +251,9 @@ fn not_applicable(case: &Case, profile: Option<&Profile>) -> Option<String> {
             None => format!("it judges the promise `{missing}`, and no profile was given"),
         });
     }
+    if let Some(reason) = profile.and_then(|profile| not_there(case, profile)) {
+        return Some(reason);
+    }
     // What the profile says has been put in.
     if let Some(missing) = placeholder::promises_of_steps(&case.scenario).first() {
         return Some(match profile {
@@ -272,6 +275,36 @@ fn not_applicable(case: &Case, profile: Option<&Profile>) -> Option<String> {
             "none of its checks has something to judge in {} over {}",
             case.revision, case.transport
         ));
+    }
+    None
+}
+
+/// What the host says that it has not: a transport, a revision, OAuth. Scenarios about that very promise are run.
+fn not_there(case: &Case, profile: &Profile) -> Option<String> {
+    let scenario = &case.scenario;
+    let checked = scenario.judge.iter().filter_map(|check| check.promise.as_ref());
+    let about = |promise: &str| {
+        checked.clone().chain(&scenario.applies.promises).any(|text| text.starts_with(promise))
+    };
+    let fields = profile.fields();
+    let kinds = fields.transports.kinds.as_ref();
+    if kinds.is_some_and(|kinds| !kinds.contains(&case.transport.into())) && !about("transports.kinds") {
+        return Some(format!(
+            "the host says that it has no transport {} (`transports.kinds`)",
+            case.transport
+        ));
+    }
+    if let (Some(offers), Some(accepts)) = (&fields.protocol.offers, &fields.protocol.accepts)
+        && case.revision.has_handshake()
+        && *offers != case.revision
+        && !accepts.contains(&case.revision)
+        && !about("protocol.")
+    {
+        return Some(format!("the host says that it does not speak {} (`protocol.accepts`)", case.revision));
+    }
+    let needs_oauth = scenario.applies.needs.iter().any(|feature| feature == "oauth");
+    if fields.auth.oauth == Some(false) && needs_oauth && !about("auth.oauth") {
+        return Some("the host says that it has no OAuth (`auth.oauth`)".to_owned());
     }
     None
 }

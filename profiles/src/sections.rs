@@ -585,6 +585,8 @@ sections! {
         keeps_started: bool = false,
         /// Each session asks a shared server for its tools itself.
         lists_per_session: bool = false,
+        /// Warnings of a server go to the one session that has a call under way, if there is just one.
+        warns_caller: bool = true,
         /// A changed server serves its holders to the end.
         retires: bool = true,
         /// The call in flight at a restart is repeated.

@@ -15,12 +15,14 @@ use crate::model::ModelTool;
 use crate::policy::{NameSet, Visible};
 use crate::pool::{HOST, Share};
 use crate::server::target::{Place, kind_of};
-use crate::server::{Wish, life_millis};
+use crate::server::{Server, Wish, life_millis};
 use futures_util::future::join_all;
 use registry::Registry;
 use serde_json::{Value, json};
 use sparring_client::{Connection, Entry};
-use sparring_profiles::{Connect, EventName, FoundLasts, OnFailure, Reload, Settings, Visible as When};
+use sparring_profiles::{
+    Connect, EventName, FoundLasts, OnFailure, Reload, RetryFailed, Settings, Visible as When,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +47,9 @@ pub struct SessionOptions {
     pub without_servers: bool,
 }
 
+/// What the cache remembers of a server, and the list made of it.
+type Recalled = (Arc<Vec<Value>>, Arc<Vec<Entry>>);
+
 struct Inner {
     host: Arc<HostInner>,
     id: SessionId,
@@ -62,6 +67,8 @@ struct Inner {
     shares: Mutex<BTreeMap<String, Arc<Share>>>,
     /// What the model sees of each server.
     view: Mutex<BTreeMap<String, Arc<Vec<Entry>>>>,
+    /// Lists that were made of what is remembered, with that.
+    recalled: Mutex<BTreeMap<String, Recalled>>,
     /// The tools made of that.
     registry: Mutex<Option<Arc<Registry>>>,
     /// Whether it has had its start of servers. Held while that goes on, so that concurrent callers share one.
@@ -111,6 +118,7 @@ impl Session {
                 refused: Mutex::default(),
                 shares: Mutex::default(),
                 view: Mutex::default(),
+                recalled: Mutex::default(),
                 registry: Mutex::default(),
                 bootstrapped: tokio::sync::Mutex::default(),
             }),
@@ -178,14 +186,30 @@ impl Session {
 
     /// Its hold on a server; taken now if it has none.
     fn share(&self, entry: &ServerEntry) -> Result<Arc<Share>, HostError> {
-        if let Some(share) = lock(&self.inner.shares).get(&entry.name) {
-            return Ok(Arc::clone(share));
+        {
+            let stays = self.settings().pool.retires;
+            let mut shares = lock(&self.inner.shares);
+            // Where servers are not retired in peace, their holders move at once.
+            let moved = shares.extract_if(.., |_, share| !stays && share.server.is_retired());
+            let moved: Vec<_> = moved.collect();
+            let held = shares.get(&entry.name).cloned();
+            drop(shares);
+            drop(moved);
+            if let Some(share) = held {
+                return Ok(share);
+            }
         }
         let inner = &self.inner;
         let share = Arc::new(inner.host.pool.share(entry, &inner.place, inner.id, inner.isolated)?);
         let mut shares = lock(&inner.shares);
         // Somebody else may have been quicker; then this one is given back.
         Ok(Arc::clone(shares.entry(entry.name.clone()).or_insert(share)))
+    }
+
+    /// The server of an entry, if there is one; it is not held for that.
+    fn server(&self, entry: &ServerEntry) -> Option<Arc<Server>> {
+        let held = lock(&self.inner.shares).get(&entry.name).map(|share| Arc::clone(&share.server));
+        held.or_else(|| self.inner.host.pool.peek(entry, &self.inner.place, self.inner.isolated))
     }
 
     fn share_of(&self, server: &str) -> Result<Arc<Share>, HostError> {
@@ -224,6 +248,20 @@ impl Session {
         }
         // Names that clash may be a mistake of the configuration.
         self.registry().map(drop)
+    }
+
+    /// Starts servers again that have failed to start, where a later start of all of them does that.
+    async fn bootstrap_again(&self) {
+        let settings = self.settings();
+        if settings.startup.retry_failed != RetryFailed::NextBootstrap {
+            return;
+        }
+        for entry in self.entries() {
+            if self.server(&entry).is_some_and(|server| server.has_failed()) {
+                // The failure is reported, and kept as the server's status.
+                drop(self.start(&entry, Wish::Bootstrap).await);
+            }
+        }
     }
 
     /// Starts a server, and reports it.
@@ -278,7 +316,11 @@ impl Session {
             *lock(&self.inner.conversation) = Conversation::default();
         }
         if settings.startup.connect != Connect::FirstCall {
+            let again = *self.inner.bootstrapped.lock().await;
             self.bootstrap().await?;
+            if again {
+                self.bootstrap_again().await;
+            }
         }
         if settings.list_changed.visible == When::NextTurn {
             self.rebuild();
@@ -291,6 +333,9 @@ impl Session {
     /// # Errors
     /// If a server fails that must not.
     pub async fn warmup(&self) -> Result<(), HostError> {
+        if *self.inner.bootstrapped.lock().await {
+            self.bootstrap_again().await;
+        }
         self.bootstrap().await.map_err(|error| self.context().parts.redact.failure(error))
     }
 

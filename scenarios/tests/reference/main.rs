@@ -5,6 +5,7 @@
 
 mod files;
 mod page;
+mod profiles;
 mod vocabulary;
 
 use files::{File, files, root};
@@ -78,6 +79,11 @@ fn the_reference_is_up_to_date() {
 #[test]
 fn the_kinds_of_events_are_up_to_date() {
     up_to_date("docs/interpreting.md", KINDS_START, &page::kinds(&schema(Kind::Transcript)));
+}
+
+#[test]
+fn the_fields_of_profiles_are_up_to_date() {
+    up_to_date("docs/profiles.md", profiles::FIELDS_START, &profiles::fields(&schema(Kind::Profile)));
 }
 
 /// What the lint never says has no place in the list.

@@ -183,6 +183,18 @@ impl Pool {
         Ok(Share { pool: Arc::clone(self), number, server, session, entry: entry.clone(), seen })
     }
 
+    /// The server that a share of the entry would be of, if it is there already. Nobody holds it for that.
+    pub(crate) fn peek(&self, entry: &ServerEntry, place: &Place, isolated: bool) -> Option<Arc<Server>> {
+        let kind = kind_of(&self.context.settings(), entry).ok()?;
+        if self.keep(entry, kind, isolated) == Keep::Private {
+            return None;
+        }
+        let key = Key::new(&self.context, entry, place, kind);
+        let servers = self.servers();
+        let number = servers.current.get(&key)?;
+        servers.all.get(number).map(|pooled| Arc::clone(&pooled.server))
+    }
+
     fn give_back(self: &Arc<Self>, number: u64, session: SessionId) {
         let mut servers = self.servers();
         let Some(pooled) = servers.all.get(&number) else { return };

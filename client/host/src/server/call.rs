@@ -51,6 +51,20 @@ impl Server {
         arguments: Map<String, Value>,
         options: CallOptions,
     ) -> Result<CallResult, HostError> {
+        let result = self.call_to_the_end(session, tool, arguments, options).await;
+        if !self.context.settings().transports.persist {
+            self.part().await;
+        }
+        result
+    }
+
+    async fn call_to_the_end(
+        self: &Arc<Self>,
+        session: SessionId,
+        tool: &str,
+        arguments: Map<String, Value>,
+        options: CallOptions,
+    ) -> Result<CallResult, HostError> {
         let _flight = Flight::new(self, session);
         let settings = self.context.settings();
         let died = match self.attempt(tool, &arguments, &options).await? {

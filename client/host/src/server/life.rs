@@ -7,7 +7,9 @@ use crate::server::process::Accounting;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use sparring_client::{Browser, Client, Connection, Entry, Error, Event, ListKind};
-use sparring_profiles::{Connect, EventName, Phase as Budget, Reset, RetryFailed, Settings, Trigger};
+use sparring_profiles::{
+    Connect, EventName, Phase as Budget, Reset, RetryFailed, SessionLost, Settings, Trigger,
+};
 use sparring_wire::transcript::FailureKind;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -88,6 +90,11 @@ impl Server {
                 }
                 _ => Err(error),
             },
+            // A lost session is no crash: there is nothing to wait for.
+            (Phase::Down(error), _) if is_lost_session(&error) => match settings.restart.http_session_lost {
+                SessionLost::Surface => Err(error),
+                SessionLost::NextCall | SessionLost::AtOnce => self.start(settings).await,
+            },
             (Phase::Down(error), wish) => match self.trigger(settings) {
                 Trigger::Never => Err(error),
                 // A call that may not start it is stopped by its session; see `Share::armed`.
@@ -166,8 +173,9 @@ impl Server {
             Ok(_) => {}
             // It has failed to come back, not to start.
             Err(error) => {
-                if let (Phase::Down(_), Phase::Failed(_)) = (&down, &self.state().phase.clone()) {
-                    self.state().phase = Phase::Down(error.clone());
+                let mut state = self.state();
+                if let (Phase::Down(_), Phase::Failed(_)) = (&down, &state.phase) {
+                    state.phase = Phase::Down(error.clone());
                 }
             }
         }
@@ -354,6 +362,11 @@ impl Server {
         self.end(|state| state.phase = Phase::Stopped).await;
     }
 
+    /// Ends the connection; the next call makes another one.
+    pub(super) async fn part(&self) {
+        self.end(|state| state.phase = Phase::Idle).await;
+    }
+
     /// Ends it for good.
     pub(crate) async fn close(&self) {
         self.end(|state| {
@@ -386,6 +399,11 @@ impl Server {
         self.remember(&tools);
         Ok(tools)
     }
+}
+
+/// Whether a connection has ended because the server did not know its session any more.
+fn is_lost_session(error: &HostError) -> bool {
+    matches!(error, HostError::Server { error, .. } if matches!(**error, Error::Http { status: 404, .. }))
 }
 
 /// Counted as long as a start is under way.

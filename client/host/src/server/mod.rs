@@ -205,8 +205,7 @@ impl Server {
     }
 
     pub(crate) fn cache_key(&self) -> CacheKey {
-        let project = self.place.project.as_ref().map(|p| p.to_string_lossy().into_owned());
-        CacheKey { project: project.unwrap_or_default(), server: self.entry.name.clone() }
+        cache_key(&self.place, &self.entry)
     }
 
     /// Tools that the configuration gives, so that nobody has to ask.
@@ -233,9 +232,9 @@ impl Server {
         state.tools.clone()
     }
 
-    /// Takes over what was remembered of its tools, as long as it has none of its own.
-    pub(crate) fn recall(&self, tools: Vec<Entry>) -> Arc<Vec<Entry>> {
-        Arc::clone(self.state().tools.get_or_insert_with(|| Arc::new(tools)))
+    /// Whether its first start, or a later one by hand, has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.state().phase, Phase::Failed(_))
     }
 
     /// What to tell users about it.
@@ -280,6 +279,12 @@ impl Server {
             fields(Some(session));
         }
     }
+}
+
+/// Under which key its tools are remembered.
+pub(crate) fn cache_key(place: &Place, entry: &ServerEntry) -> CacheKey {
+    let project = place.project.as_ref().map(|project| project.to_string_lossy().into_owned());
+    CacheKey { project: project.unwrap_or_default(), server: entry.name.clone() }
 }
 
 /// Entries of a list of tools, without those that have no name.

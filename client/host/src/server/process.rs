@@ -49,7 +49,8 @@ impl ProcessSlot {
         let session = {
             let flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
             let mut sessions = flights.keys();
-            sessions.next().copied().filter(|_| sessions.next().is_none())
+            let one = sessions.next().copied().filter(|_| sessions.next().is_none());
+            one.filter(|_| self.context.settings().pool.warns_caller)
         };
         let fields = [("name", json!(self.server)), ("message", json!(message))];
         let fields = fields.map(|(name, value)| (name.to_owned(), value));

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::registry::Registry;
+use crate::entry::ServerEntry;
 use crate::error::HostError;
 use crate::model::{ModelResult, ModelTool, Route};
 use crate::policy::{Answer, Change, Decision, GatedCall, Question, Scope, Standing, Withheld};
@@ -10,7 +11,7 @@ use crate::server::Wish;
 use crate::wrappers::{self, concerned};
 use serde_json::{Map, Value, json};
 use sparring_client::{CallOptions, Connection};
-use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, Trigger, Visible as When};
+use sparring_profiles::{AlwaysAllow, Connect, EventName, OnChange, RetryFailed, Trigger, Visible as When};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -110,11 +111,14 @@ impl Session {
             let all: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
             self.catch_up(&all, true).await;
         }
-        if settings.startup.connect == Connect::FirstCall {
-            for entry in &entries {
-                if self.could_be_of(name, &entry.name) && self.latest(entry).is_none() {
-                    self.start(entry, Wish::Call).await?;
-                }
+        let starts = |entry: &ServerEntry| {
+            let failed = self.server(entry).is_some_and(|server| server.has_failed());
+            settings.startup.connect == Connect::FirstCall
+                || (failed && settings.startup.retry_failed == RetryFailed::NextCall)
+        };
+        for entry in &entries {
+            if self.could_be_of(name, &entry.name) && self.latest(entry).is_none() && starts(entry) {
+                self.start(entry, Wish::Call).await?;
             }
         }
         let registry = self.registry()?;
@@ -125,8 +129,8 @@ impl Session {
     /// Why there is no tool of that name: perhaps because its server could not be started.
     fn unknown(&self, name: &str) -> HostError {
         for entry in self.entries() {
-            if let Ok(share) = self.share(&entry)
-                && let (_, Some(HostError::NeedsLogin { server })) = share.server.status()
+            if let Some(known) = self.server(&entry)
+                && let (_, Some(HostError::NeedsLogin { server })) = known.status()
                 && self.could_be_of(name, &entry.name)
             {
                 return HostError::NeedsLogin { server };
@@ -320,6 +324,9 @@ impl Session {
     /// The time that a call may take.
     fn budget(&self, share: &Share, raw: &str, policy: Option<f64>, mut options: CallOptions) -> CallOptions {
         let (context, settings) = (self.context(), self.settings());
+        // What the policy says of all tools is the host's budget, which has a setting of its own.
+        let of_all = settings.policy.default.get("timeout").and_then(Value::as_f64);
+        let policy = policy.filter(|seconds| of_all != Some(*seconds));
         let per_tool = share.entry.per_tool_timeout.get(raw).copied().or(policy);
         let per_tool = per_tool.filter(|_| settings.timeouts.per_tool);
         let seconds = per_tool.or(share.entry.tool_timeout).unwrap_or(settings.timeouts.tool_s);

@@ -87,9 +87,10 @@ impl Session {
         let one = |entry: &ServerEntry| {
             let (state, error) = match on.iter().any(|other| other.name == entry.name) {
                 false => (ServerState::Off, None),
-                true => match self.share(entry) {
-                    Ok(share) => share.server.status(),
-                    Err(error) => (ServerState::Errored, Some(error)),
+                true => match (kind_of(&settings, entry), self.server(entry)) {
+                    (Err(error), _) => (ServerState::Errored, Some(error)),
+                    (Ok(_), Some(server)) => server.status(),
+                    (Ok(_), None) => (ServerState::Idle, None),
                 },
             };
             let tools = match state {

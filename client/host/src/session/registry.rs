@@ -5,11 +5,11 @@ use crate::context::Context;
 use crate::disclosure::{Conversation, Disclosing, DisclosureOptions, View};
 use crate::entry::ServerEntry;
 use crate::error::HostError;
-use crate::filter::ToolFilters;
+use crate::filter::{ToolFilters, supplied};
 use crate::model::{ModelTool, Route};
 use crate::naming::{Claim, NameTable};
 use crate::policy::{Standing, Visible, Withheld};
-use crate::server::entries;
+use crate::server::{cache_key, entries};
 use crate::wrappers::Advertised;
 use serde_json::{Value, json};
 use sparring_client::{Entry, ListKind};
@@ -156,12 +156,21 @@ impl Session {
 
     /// The tools of a server as last known: of the running one, of the last run, of the cache.
     pub(super) fn latest(&self, entry: &ServerEntry) -> Option<Arc<Vec<Entry>>> {
-        let share = self.share(entry).ok()?;
-        if let Some(tools) = share.server.tools() {
-            return Some(tools);
-        }
-        let remembered = self.context().parts.cache.get(&share.server.cache_key())?;
-        Some(share.server.recall(entries(&remembered)))
+        let live = self.server(entry).and_then(|server| server.tools());
+        live.or_else(|| supplied(&self.settings().discovery, entry).map(Arc::new)).or_else(|| {
+            let key = cache_key(&self.inner.place, entry);
+            let remembered = self.context().parts.cache.get(&key)?;
+            let mut recalled = lock(&self.inner.recalled);
+            // Made into entries once only, so that it is the same list as long as the same is remembered.
+            match recalled.get(&entry.name).filter(|(from, _)| Arc::ptr_eq(from, &remembered)) {
+                Some((_, tools)) => Some(Arc::clone(tools)),
+                None => {
+                    let tools = Arc::new(entries(&remembered));
+                    recalled.insert(entry.name.clone(), (remembered, Arc::clone(&tools)));
+                    Some(tools)
+                }
+            }
+        })
     }
 
     fn source(&self, entry: &ServerEntry) -> Source {

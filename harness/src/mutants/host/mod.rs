@@ -4,6 +4,7 @@
 
 mod disclosure;
 mod guarded;
+mod lifecycle;
 mod policy;
 mod protocol;
 mod shown;
@@ -34,6 +35,8 @@ fn first_of_each<'a>(tools: impl Iterator<Item = &'a RawName>) -> Vec<Option<Str
 /// The mutants of all areas.
 pub(super) fn areas() -> Vec<Mutant> {
     [
+        lifecycle::SETTINGS,
+        lifecycle::MUTANTS,
         protocol::MUTANTS,
         policy::SETTINGS,
         policy::MUTANTS,
