@@ -20,7 +20,9 @@ pub(crate) fn fields(schema: &Value) -> String {
             let _ = write!(
                 text,
                 "\n### {of}\n\n{}\n\n| field | values | what is promised | reference client |\n| --- | --- | --- | --- |\n",
-                about.replace(&format!("`[{of}]`: "), "About ").replace(&format!("`[{of}]`, "), "About times, ")
+                about
+                    .replace(&format!("`[{of}]`: "), "About ")
+                    .replace(&format!("`[{of}]`, "), "About times, ")
             );
         }
         let properties = &resolve(schema, &schema["properties"][of])["properties"];
@@ -63,10 +65,19 @@ fn values(root: &Value, part: &Value) -> String {
         return found.join(", or ");
     }
     if let Some(words) = part["oneOf"].as_array() {
-        return words.iter().map(|word| format!("`{}`", word["const"].as_str().unwrap_or_default())).collect::<Vec<_>>().join(", ");
+        return words
+            .iter()
+            .map(|word| format!("`{}`", word["const"].as_str().unwrap_or_default()))
+            .collect::<Vec<_>>()
+            .join(", ");
     }
     if let Some(words) = part["enum"].as_array() {
-        return words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        return words
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|word| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
     }
     let kind = match &part["type"] {
         Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null").and_then(Value::as_str),

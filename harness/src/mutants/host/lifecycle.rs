@@ -45,7 +45,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of_host("mouaif", "cache-not-keyed-by-project", "Remembers tools by the server's name alone.", |s| {
         s.parts(|parts| parts.cache = Arc::new(ByServer(Arc::clone(&parts.cache))));
     }),
-    of_host("chaz", "waits-for-the-next-call", "Starts a dead server with the next call.", waits_for_the_next_call),
+    of_host(
+        "chaz",
+        "waits-for-the-next-call",
+        "Starts a dead server with the next call.",
+        waits_for_the_next_call,
+    ),
     of_host("chaz", "shows-changes-too-early", "Shows changes of lists at once.", shows_changes_too_early),
     of_host("zidane", "timeout-closes-connection", "Says no more once a call has timed out.", |s| {
         let over = AtomicBool::new(false);
