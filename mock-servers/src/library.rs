@@ -25,8 +25,9 @@ use std::sync::LazyLock;
 /// - `roots`: returns the URIs of the client's roots;
 /// - `long`: like `echo`; runs as a task where the client and the revision know tasks, and works for one `tasks/get`;
 /// - `mirror`: returns its arguments, each of which has an `x-mcp-header` in 2026-07-28;
+/// - `prose`: returns a text block of `bytes` letters, at most 4 MiB; `blocks` of them, at most 16, if that is given;
 /// - `array`: `structuredContent` is an array in 2026-07-28, an object with an array before.
-pub const TOOLS: [&str; 20] = [
+pub const TOOLS: [&str; 21] = [
     "echo",
     "add",
     "fail",
@@ -46,6 +47,7 @@ pub const TOOLS: [&str; 20] = [
     "roots",
     "long",
     "mirror",
+    "prose",
     "array",
 ];
 
@@ -137,6 +139,10 @@ pub fn definition(name: &str, revision: Revision) -> Option<Value> {
         "roots" => ("Returns the client's roots.", nothing()),
         "long" => ("Returns its text, after a while.", text()),
         "mirror" => ("Returns its arguments.", mirror_schema(revision)),
+        "prose" => (
+            "Returns much text.",
+            object_schema(json!({"bytes": {"type": "integer"}, "blocks": {"type": "integer"}}), &["bytes"]),
+        ),
         "array" => ("Returns numbers.", nothing()),
         _ => return None,
     };
@@ -274,6 +280,17 @@ pub fn call(name: &str, arguments: &Value, revision: Revision) -> Option<Value> 
     Some(match name {
         "ask" | "confirm" | "connect" | "sample" | "roots" => failed("the client can't be asked"),
         "mirror" => text_result(arguments.to_string()),
+        "prose" => {
+            let bytes = arguments["bytes"].as_u64().filter(|bytes| *bytes <= 4 << 20);
+            let blocks = arguments["blocks"].as_u64().unwrap_or(1).min(16);
+            match bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
+                Some(bytes) => {
+                    let block = json!({"type": "text", "text": letters(bytes)});
+                    json!({"content": (0..blocks).map(|_| block.clone()).collect::<Vec<_>>()})
+                }
+                None => failed("`bytes` has to be a number, at most 4 MiB"),
+            }
+        }
         "array" => {
             let mut result = text_result("[1,2,3]");
             if revision >= Revision::V2025_06_18 {

@@ -79,7 +79,7 @@ class Person:
         self.env = {**os.environ, "SPARRING_CLIENT_CONFIG": str(self.config), "XDG_STATE_HOME": str(folder / "state")}
 
     def run(self, *words, code=0):
-        done = subprocess.run([CLIENT, *words], capture_output=True, text=True, timeout=LIMIT, env=self.env, stdin=subprocess.DEVNULL)
+        done = subprocess.run([CLIENT, *words], capture_output=True, text=True, timeout=LIMIT, env=self.env, stdin=subprocess.DEVNULL, cwd=self.folder)
         self.check.that(f"{' '.join(words)} ends with {code}", done.returncode == code, f"{done.returncode} {done.stdout}{done.stderr}")
         return done
 
@@ -105,7 +105,7 @@ class Person:
     def cancels(self, tool, *arguments, sign=None):
         """Interrupts a call under way: `sign` is what the server says then."""
         words = [CLIENT, "--verbose", "call", "s", tool, *arguments]
-        call = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env, stdin=subprocess.DEVNULL)
+        call = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env, stdin=subprocess.DEVNULL, cwd=self.folder)
         said = []
         # The first report of progress says that the call has arrived.
         for line in call.stdout:
@@ -128,7 +128,7 @@ class Person:
             build = ["cargo", "build", "--quiet", "--locked", "-p", "sparring-client", "--example", "follow_changes"]
             subprocess.run(build, cwd=TREE, check=True)
         words = [program, tool, *target]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, env=self.env, stdin=subprocess.DEVNULL)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, env=self.env, stdin=subprocess.DEVNULL, cwd=self.folder)
         changed = done.returncode == 0 and "4 tools before, 5 now" in done.stdout
         self.check.that("a list that changes is read again", changed, done.stdout + done.stderr)
 

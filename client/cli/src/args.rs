@@ -186,13 +186,13 @@ pub(crate) struct Add {
     #[arg(long, conflicts_with = "command")]
     pub(crate) url: Option<String>,
     /// It speaks HTTP+SSE of 2024-11-05.
-    #[arg(long, requires = "url")]
+    #[arg(long, conflicts_with = "command")]
     pub(crate) sse: bool,
     /// A header of each request.
-    #[arg(long = "header", value_name = "NAME: VALUE", requires = "url", value_parser = header)]
+    #[arg(long = "header", value_name = "NAME: VALUE", conflicts_with = "command", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
     /// The variable that holds a bearer token for it.
-    #[arg(long, value_name = "VARIABLE", requires = "url")]
+    #[arg(long, value_name = "VARIABLE", conflicts_with = "command")]
     pub(crate) bearer_token_env_var: Option<String>,
     /// A variable of its environment.
     #[arg(long = "env", value_name = "NAME=VALUE", conflicts_with = "url", value_parser = pair)]

@@ -20,7 +20,9 @@ use tokio::sync::watch;
 fn main() -> ExitCode {
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(job) = official::asked_for(&arguments, |name| std::env::var(name).ok()) {
+    let help = arguments.iter().any(|word| word == "--help" || word == "-h");
+    let job = official::asked_for(&arguments, |name| std::env::var(name).ok());
+    if let Some(job) = job.filter(|_| !help) {
         return match job.and_then(official::run) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {

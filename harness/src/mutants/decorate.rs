@@ -310,7 +310,7 @@ pub(super) fn gives(
             {
                 change(result);
             }
-            let inputs = passing.message["params"].get_mut("inputResponses").and_then(Value::as_object_mut);
+            let inputs = passing.message.pointer_mut("/params/inputResponses").and_then(Value::as_object_mut);
             for (key, input) in inputs.into_iter().flatten() {
                 if keys.with(|keys| keys.contains(key)) {
                     change(input);

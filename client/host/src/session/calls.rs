@@ -324,6 +324,9 @@ impl Session {
     /// The time that a call may take.
     fn budget(&self, share: &Share, raw: &str, policy: Option<f64>, mut options: CallOptions) -> CallOptions {
         let (context, settings) = (self.context(), self.settings());
+        // What the policy says of all tools is the host's budget, which has a setting of its own.
+        let of_all = settings.policy.default.get("timeout").and_then(Value::as_f64);
+        let policy = policy.filter(|seconds| of_all != Some(*seconds));
         let per_tool = share.entry.per_tool_timeout.get(raw).copied().or(policy);
         let per_tool = per_tool.filter(|_| settings.timeouts.per_tool);
         let seconds = per_tool.or(share.entry.tool_timeout).unwrap_or(settings.timeouts.tool_s);

@@ -1,5 +1,7 @@
 //! The host, as a whole.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers as well")]
+
 mod calls;
 mod guarded;
 #[cfg(target_os = "linux")]

@@ -13,20 +13,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 type Names = BTreeSet<String>;
+type Named = fn(&View<'_>) -> Names;
+type Searched = fn(&View<'_>, &Names, &Search) -> Vec<String>;
+type Listed = fn(&View<'_>, &Names) -> Option<String>;
+type Meant = fn(&View<'_>, Unwrapped) -> Result<Unwrapped, HostError>;
+type Answered = fn(Value, &[String]) -> Result<Value, String>;
+type Told = fn(&InstructionsSettings, &[(String, String)]) -> Option<String>;
 
 /// Disclosure as the settings say, with another answer to one question.
 #[derive(Default)]
 struct Bent {
-    deferred: Option<fn(&View<'_>) -> Names>,
-    search: Option<fn(&View<'_>, &Names, &Search) -> Vec<String>>,
-    found: Option<fn(&View<'_>) -> Names>,
+    deferred: Option<Named>,
+    search: Option<Searched>,
+    found: Option<Named>,
     level: Option<Level>,
     describe: Option<fn(Value) -> Value>,
-    catalog: Option<fn(&View<'_>, &Names) -> Option<String>>,
+    catalog: Option<Listed>,
     own: Option<fn(&View<'_>) -> Vec<ModelTool>>,
-    unwrap: Option<fn(&View<'_>, Unwrapped) -> Result<Unwrapped, HostError>>,
-    answer: Option<fn(Value, &[String]) -> Result<Value, String>>,
-    instructions: Option<fn(&InstructionsSettings, &[(String, String)]) -> Option<String>>,
+    unwrap: Option<Meant>,
+    answer: Option<Answered>,
+    instructions: Option<Told>,
 }
 
 impl DiscloseRules for Bent {
@@ -190,12 +196,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         bends(s, Bent { catalog: Some(|_, _| None), ..Bent::default() });
     }),
     of_host("zidane", "catalog-leaks-schema", "Lists schemas.", |s| {
-        let leaks: fn(&View<'_>, &Names) -> Option<String> =
+        let leaks: Listed =
             |view, deferred| catalog(view, deferred, |tool| format!("- {} {}", tool.name, tool.input_schema));
         bends(s, Bent { catalog: Some(leaks), ..Bent::default() });
     }),
     of_host("zidane", "unescaped-description", "Lists descriptions as they are.", |s| {
-        let raw: fn(&View<'_>, &Names) -> Option<String> = |view, deferred| {
+        let raw: Listed = |view, deferred| {
             catalog(view, deferred, |tool| {
                 format!("- {}: {}", tool.name, tool.description.as_deref().unwrap_or_default())
             })
@@ -209,11 +215,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         bends(s, Bent { deferred: Some(|_| Names::new()), ..Bent::default() });
     }),
     of_host("mewbo", "auto-is-on", "Defers tools however few there are.", |s| {
-        let on: fn(&View<'_>) -> Names = |view| as_if(view, |options| options.mode = Some(SearchMode::Lazy));
+        let on: Named = |view| as_if(view, |options| options.mode = Some(SearchMode::Lazy));
         bends(s, Bent { deferred: Some(on), ..Bent::default() });
     }),
     of_host("mewbo", "threshold-off-by-one", "Defers as many tools as the threshold.", |s| {
-        let fewer: fn(&View<'_>) -> Names =
+        let fewer: Named =
             |view| as_if(view, |options| options.auto_threshold = options.auto_threshold.saturating_sub(1));
         bends(s, Bent { deferred: Some(fewer), ..Bent::default() });
     }),
@@ -225,13 +231,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         bends(s, Bent { search: Some(|_, _, _| Vec::new()), ..Bent::default() });
     }),
     of_host("zidane", "limit-ignored", "Finds all that fits, however much that is.", |s| {
-        let all: fn(&View<'_>, &Names, &Search) -> Vec<String> =
-            |view, deferred, search| Progressive.search(view, deferred, &search.unlimited());
+        let all: Searched = |view, deferred, search| Progressive.search(view, deferred, &search.unlimited());
         bends(s, Bent { search: Some(all), ..Bent::default() });
     }),
     of_host("zidane", "searches-all-servers", "Finds tools of other servers than the one named.", |s| {
-        let all: fn(&View<'_>, &Names, &Search) -> Vec<String> =
-            |view, deferred, search| Progressive.search(view, deferred, &search.everywhere());
+        let all: Searched = |view, deferred, search| Progressive.search(view, deferred, &search.everywhere());
         bends(s, Bent { search: Some(all), ..Bent::default() });
     }),
     of_host("zidane", "search-without-schemas", "Finds tools without their schemas.", |s| {
@@ -251,7 +255,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         bends(s, Bent { found: Some(all_or_nothing), ..Bent::default() });
     }),
     of_host("mewbo", "discovery-lost-on-compaction", "Forgets with the turns what they found.", |s| {
-        let recent: fn(&View<'_>) -> Names = |view| {
+        let recent: Named = |view| {
             let turns = view.conversation.0.iter().filter(|exchange| !exchange.summary);
             turns.flat_map(|exchange| exchange.found.clone()).collect()
         };
@@ -273,19 +277,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         },
     ),
     of_host("zidane", "no-hit-is-an-error", "Takes a search that finds nothing for a failure.", |s| {
-        let failure: fn(Value, &[String]) -> Result<Value, String> = |answer, names| match names.is_empty() {
+        let failure: Answered = |answer, names| match names.is_empty() {
             true => Err("nothing was found".to_owned()),
             false => Ok(answer),
         };
         bends(s, Bent { answer: Some(failure), ..Bent::default() });
     }),
     of_host("zidane", "dispatches-unvalidated", "Sends dispatched arguments as they are.", |s| {
-        let unseen: fn(&View<'_>, Unwrapped) -> Result<Unwrapped, HostError> =
-            |_, call| Ok(Unwrapped { dispatched: false, ..call });
+        let unseen: Meant = |_, call| Ok(Unwrapped { dispatched: false, ..call });
         bends(s, Bent { unwrap: Some(unseen), ..Bent::default() });
     }),
     of_host("zidane", "dispatches-anything", "Calls some tool where the one meant does not exist.", |s| {
-        let some: fn(&View<'_>, Unwrapped) -> Result<Unwrapped, HostError> = |view, call| {
+        let some: Meant = |view, call| {
             let known = view.tools.iter().any(|tool| tool.name == call.name);
             let other = view.tools.iter().find(|tool| tool.raw() == Some("echo")).filter(|_| !known);
             Ok(match other {
@@ -316,7 +319,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         );
     }),
     of_host("zidane", "instructions-always", "Shows instructions though that is switched off.", |s| {
-        let always: fn(&InstructionsSettings, &[(String, String)]) -> Option<String> = |settings, said| {
+        let always: Told = |settings, said| {
             let on = InstructionsSettings { in_prompt: true, ..settings.clone() };
             Progressive.instructions(&on, said)
         };

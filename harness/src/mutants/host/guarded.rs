@@ -144,11 +144,16 @@ fn lexical(path: &Path) -> PathBuf {
     done
 }
 
+type Arguments = Map<String, Value>;
+type Sent = fn(&ProjectPaths, Arguments) -> Result<Arguments, HostError>;
+type Rooted = fn(Option<Root>) -> Option<Root>;
+
 /// Path rules of which one answer is another.
 struct Bent {
     right: ProjectPaths,
-    root: fn(Option<Root>) -> Option<Root>,
-    arguments: fn(&ProjectPaths, Map<String, Value>) -> Result<Map<String, Value>, HostError>,
+    root: Rooted,
+    arguments: Sent,
+    cwd: fn(PathBuf) -> PathBuf,
 }
 
 impl PathRules for Bent {
@@ -161,19 +166,15 @@ impl PathRules for Bent {
     }
 
     fn child_cwd(&self, cwd: &Path) -> Result<PathBuf, HostError> {
-        self.right.child_cwd(cwd)
+        self.right.child_cwd(cwd).map(self.cwd)
     }
 }
 
-fn bends(
-    setup: &mut ClientSetup,
-    root: fn(Option<Root>) -> Option<Root>,
-    arguments: fn(&ProjectPaths, Map<String, Value>) -> Result<Map<String, Value>, HostError>,
-) {
+fn bends(setup: &mut ClientSetup, root: Rooted, arguments: Sent, cwd: fn(PathBuf) -> PathBuf) {
     setup.parts(move |parts| {
         parts.paths = Arc::new(move |settings, place| {
             let right = ProjectPaths::new(&settings.roots, &place.cwd, place.project.as_deref());
-            Arc::new(Bent { right, root, arguments })
+            Arc::new(Bent { right, root, arguments, cwd })
         });
     });
 }
@@ -204,15 +205,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     // ---- paths ----
     of_host("mouaif", "root-uri-not-percent-encoded", "Writes the root's path into the URI as it is.", |s| {
-        let plain: fn(Option<Root>) -> Option<Root> = |root| {
+        let plain: Rooted = |root| {
             let root = root?;
             let path = url::Url::parse(&root.uri).ok()?.to_file_path().ok()?;
             Some(Root { uri: format!("file://{}", path.display()), ..root })
         };
-        bends(s, plain, |paths, arguments| paths.arguments(arguments));
+        bends(s, plain, |paths, arguments| paths.arguments(arguments), |cwd| cwd);
     }),
     of_host("mouaif", "rewrites-all-strings", "Takes every text for a path.", |s| {
-        bends(s, |root| root, all_strings);
+        bends(s, |root| root, all_strings, |cwd| cwd);
+    }),
+    of_host("mouaif", "starts-servers-at-the-root", "Starts servers in another folder than theirs.", |s| {
+        let root: fn(PathBuf) -> PathBuf = |cwd| cwd.parent().map(Path::to_owned).unwrap_or(cwd);
+        bends(s, |root| root, |paths, arguments| paths.arguments(arguments), root);
     }),
     of_host("mouaif", "refuses-all-paths", "Refuses whatever is a path.", |s| tells_inside(s, |_, _| None)),
     of_host("mouaif", "checks-before-resolving-symlinks", "Looks at paths as they are spelled.", |s| {

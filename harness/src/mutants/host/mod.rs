@@ -7,6 +7,7 @@ mod guarded;
 mod lifecycle;
 mod policy;
 mod protocol;
+mod shown;
 
 use super::decorate::{
     Fate, MANY, RawName, Rounds, exchanges, names_tools, outgoing, processes, reads_lists,
@@ -43,6 +44,8 @@ pub(super) fn areas() -> Vec<Mutant> {
         disclosure::MUTANTS,
         guarded::SETTINGS,
         guarded::MUTANTS,
+        shown::SETTINGS,
+        shown::MUTANTS,
     ]
     .concat()
 }

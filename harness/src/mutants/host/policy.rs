@@ -171,10 +171,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
             let server = tool.server.clone().unwrap_or_default();
             let others = ["add", "echo", "mirror"]
                 .map(|raw| ModelTool { name: format!("mcp__{server}__{raw}"), ..tool.clone() });
-            let strictest = others.iter().map(|other| Layered.ruling(standing, other));
-            strictest
-                .filter(|ruling| ruling.layer == Layer::Tool)
-                .last()
+            let mut rulings = others.iter().map(|other| Layered.ruling(standing, other));
+            rulings
+                .find(|ruling| ruling.layer == Layer::Tool)
                 .unwrap_or_else(|| Layered.ruling(standing, tool))
         });
     }),
@@ -238,13 +237,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     of_host("mouaif", "off-hides-only", "Makes calls of tools that are switched off.", |s| {
-        let mut bent = Bent::default();
-        bent.decided = Some(|decision, _, _, _| match decision {
+        let decided: Decided = |decision, _, _, _| match decision {
             Decision::Off => Decision::Allow,
             other => other,
-        });
-        bent.held = Some(|withheld, _| withheld.filter(|withheld| *withheld != Withheld::Off));
-        bends(s, bent);
+        };
+        let held: Held = |withheld, _| withheld.filter(|withheld| *withheld != Withheld::Off);
+        bends(s, Bent { decided: Some(decided), held: Some(held), ..Bent::default() });
     }),
     of_host("zidane", "gate-is-not-asked", "Asks no gate.", |s| {
         s.parts(|parts| parts.gate = Arc::new(Fixed(Ok(()))));
