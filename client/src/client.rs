@@ -107,6 +107,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Changes the settings that it was begun with. Lists are then read by default as these say.
+    #[must_use]
+    pub fn change(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.parts.settings);
+        self.parts.lists = Arc::new(FollowCursors(self.parts.settings.pages));
+        self
+    }
+
     /// What sees all messages on their way.
     #[must_use]
     pub fn filter(mut self, filter: Arc<dyn MessageFilter>) -> Self {

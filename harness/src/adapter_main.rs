@@ -2,8 +2,9 @@
 //! the driver protocol (`docs/driver-protocol.md`) over its stdin and stdout.
 //!
 //! `sparring run --driver adapter --profile reference -- sparring __sparring-adapter` judges the reference client as a
-//! process of its own; the verdicts are those of the `builtin` driver. With the name of a mutant as the second argument
-//! it has that mutant's fault: that is how faults are shown that end the client's process or outlive it.
+//! process of its own; the verdicts are those of the `builtin` driver. With `--as PROFILE` it is the host of a profile. With
+//! the name of a mutant as the second argument it has that mutant's fault: that is how faults are shown that end the
+//! client's process or outlive it.
 
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Subject, Target};
 use crate::drivers::{Builtin, ClientSetup};
@@ -43,7 +44,7 @@ const LONGEST_MESSAGE: usize = 64 << 20;
 pub fn run_if_adapter() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next()?.as_str() {
-        ARGUMENT => Some(adapter(arguments.next().as_deref())),
+        ARGUMENT => Some(adapter(arguments)),
         LINGER => {
             platform::leave_session();
             std::thread::sleep(LINGERS);
@@ -60,12 +61,28 @@ pub(crate) fn leave_process_behind() -> std::io::Result<()> {
     command.spawn().map(drop)
 }
 
-fn adapter(mutant: Option<&str>) -> ExitCode {
-    let fault = match mutant.map(mutants::fault_of) {
-        None => None,
-        Some(Some(fault)) => Some(fault),
-        Some(None) => {
-            say_aloud(&format!("there is no mutant `{}`", mutant.unwrap_or_default()));
+/// Which client the arguments mean: `--as PROFILE`, or the name of a mutant, or nothing.
+fn chosen(
+    mut arguments: impl Iterator<Item = String>,
+) -> Result<(Builtin, Option<fn(&mut ClientSetup)>), String> {
+    match arguments.next().as_deref() {
+        None => Ok((Builtin::new(), None)),
+        Some("--as") => {
+            let name = arguments.next().ok_or("--as needs the name of a profile, or a file")?;
+            mutants::host(&name).map(|host| (host, None))
+        }
+        Some(name) => {
+            let mutant = mutants::named(name).ok_or_else(|| format!("there is no mutant `{name}`"))?;
+            Ok((mutants::host(mutant.profile)?, Some(mutant.change())))
+        }
+    }
+}
+
+fn adapter(arguments: impl Iterator<Item = String>) -> ExitCode {
+    let (host, fault) = match chosen(arguments) {
+        Ok(chosen) => chosen,
+        Err(why) => {
+            say_aloud(&why);
             return ExitCode::FAILURE;
         }
     };
@@ -76,7 +93,7 @@ fn adapter(mutant: Option<&str>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let served = runtime.block_on(serve(fault));
+    let served = runtime.block_on(serve(host, fault));
     // Whatever hangs must not keep the process.
     runtime.shutdown_background();
     match served {
@@ -94,9 +111,9 @@ fn say_aloud(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-async fn serve(fault: Option<fn(&mut ClientSetup)>) -> Result<(), String> {
+async fn serve(host: Builtin, fault: Option<fn(&mut ClientSetup)>) -> Result<(), String> {
     let directory = std::env::current_dir().map_err(|e| format!("there is no working directory: {e}"))?;
-    let client = Arc::new(Adapter { fault, directory, subject: Mutex::default() });
+    let client = Arc::new(Adapter { host, fault, directory, subject: Mutex::default() });
     let mut stdin = tokio::io::stdin();
     let mut lines = Lines::new(LONGEST_MESSAGE);
     let mut chunk = vec![0; 64 << 10];
@@ -177,6 +194,7 @@ impl From<DriverError> for Refusal {
 }
 
 struct Adapter {
+    host: Builtin,
     fault: Option<fn(&mut ClientSetup)>,
     directory: PathBuf,
     /// The client, since the last `open`.
@@ -186,7 +204,7 @@ struct Adapter {
 impl Adapter {
     fn driver(&self) -> Builtin {
         let fault = self.fault;
-        Builtin::new().with(Arc::new(move |setup: &mut ClientSetup| {
+        self.host.clone().with(Arc::new(move |setup: &mut ClientSetup| {
             setup.browser = Arc::new(HarnessBrowser);
             if let Some(fault) = fault {
                 fault(setup);

@@ -15,7 +15,11 @@ mod architecture {
         ("sparring-profiles", &["sparring-wire"], &[]),
         ("sparring-client", &["sparring-wire"], &[]),
         ("sparring-host", &["sparring-wire", "sparring-client", "sparring-profiles"], &[]),
-        ("sparring-client-cli", &["sparring-client", "sparring-wire"], &[]),
+        (
+            "sparring-client-cli",
+            &["sparring-wire", "sparring-client", "sparring-host", "sparring-profiles"],
+            &[],
+        ),
         ("sparring-mock-servers", &["sparring-wire"], &[]),
         ("sparring-scenarios", &["sparring-wire", "sparring-mock-servers", "sparring-profiles"], &[]),
         ("sparring-reports", &[], &[]),

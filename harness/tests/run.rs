@@ -805,8 +805,9 @@ fn the_reference_client_restarts_a_server() {
 }
 
 fn the_reference_client_can_be_changed() {
-    let changed =
-        Builtin::new().with(Arc::new(|setup: &mut ClientSetup| setup.settings.name = "another".to_owned()));
+    let changed = Builtin::new().with(Arc::new(|setup: &mut ClientSetup| {
+        setup.client(|settings| settings.name = "another".to_owned())
+    }));
     let run = builtin(&changed, Transport::Stdio, r#"{"tools": ["echo"]}"#, USE);
     assert!(has(&run, |what| matches!(what, What::Line(line) if line.text.contains("\"another\""))));
 }
@@ -912,7 +913,7 @@ fn similar(id: &str, first: &[Vec<String>], second: &[Vec<String>]) {
 fn a_server_that_is_left_behind_is_ended() {
     let run = builtin(
         &Builtin::new().with(Arc::new(|setup: &mut ClientSetup| {
-            setup.settings.stdio.terminate_wait = Duration::from_millis(20);
+            setup.client(|settings| settings.stdio.terminate_wait = Duration::from_millis(20));
         })),
         Transport::Stdio,
         r#"{"tools": ["echo"], "process": {"grandchild": true}}"#,

@@ -7,8 +7,8 @@
 //! - [`json_at`]: where something stands in JSON text;
 //! - [`meta`]: names of `_meta` members that the specification reserves;
 //! - [`revision`]: the protocol revisions as an ordered type;
-//! - [`time`]: points in time as text;
 //! - [`text`]: JSON written as text, fast where it is long;
+//! - [`time`]: points in time as text;
 //! - [`transcript`]: what was observed in a case, in order, as data.
 //!
 //! This crate knows nothing of scenarios, servers, clients or judges.

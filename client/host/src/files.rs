@@ -59,6 +59,26 @@ fn put(path: &Path, bytes: &[u8], mode: u32, durable: bool) -> io::Result<()> {
     fs::rename(&new.0, &path)
 }
 
+/// Removes what writers of the file at `path` have left beside it when they were killed. `is_dead` tells of a process id
+/// whether that is so; whoever excludes other writers says yes.
+pub(crate) fn tidy(path: &Path, is_dead: impl Fn(u32) -> bool) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let Ok(all) = fs::read_dir(folder) else { return };
+    let start = format!(".{}.", name.to_string_lossy());
+    for entry in all.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let writer = name.to_str().and_then(|name| name.strip_prefix(&start)).and_then(writer);
+        if writer.is_some_and(&is_dead) {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// The process in the ending that [`put`] gives to a file that is not in its place yet.
+pub(crate) fn writer(ending: &str) -> Option<u32> {
+    ending.split_once('-')?.0.parse().ok()
+}
+
 /// Removed if it does not take its place.
 struct New(PathBuf);
 

@@ -32,6 +32,19 @@ pub trait Redact: Send + Sync {
     /// A value that texts are to be cleaned of from now on, such as a token that was issued.
     fn learn_value(&self, kind: Secret, name: &str, value: &str);
 
+    /// A header of requests.
+    fn learn_header(&self, name: &str, value: &str) {
+        let bearer = name.eq_ignore_ascii_case("authorization");
+        let kinds = [Some(Secret::Headers), bearer.then_some(Secret::Bearer)];
+        for kind in kinds.into_iter().flatten() {
+            self.learn_value(kind, name, value);
+            // The scheme is no secret, and what follows it is one by itself.
+            if let Some((_, token)) = value.split_once(' ').filter(|_| bearer) {
+                self.learn_value(kind, name, token.trim());
+            }
+        }
+    }
+
     /// A failure without what must not be seen.
     fn failure(&self, error: HostError) -> HostError {
         let clean = |text: String| self.clean(&text);
@@ -128,21 +141,11 @@ impl Redact for Redactor {
     }
 
     fn learn(&self, entry: &ServerEntry) {
-        let header = |name: &str| match name.eq_ignore_ascii_case("authorization") {
-            true => Secret::Bearer,
-            false => Secret::Headers,
-        };
         for (name, value) in &entry.env {
             self.learn_value(Secret::Env, name, value);
         }
         for (name, value) in &entry.headers {
-            self.learn_value(Secret::Headers, name, value);
-            self.learn_value(header(name), name, value);
-            // The scheme is no secret, and what follows it is one by itself.
-            if let Some((_, token)) = value.split_once(' ') {
-                self.learn_value(Secret::Headers, name, token.trim());
-                self.learn_value(header(name), name, token.trim());
-            }
+            self.learn_header(name, value);
         }
         for argument in &entry.args {
             self.learn_value(Secret::Args, "args", argument);

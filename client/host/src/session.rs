@@ -2,6 +2,7 @@
 
 mod calls;
 mod inspect;
+mod login;
 mod registry;
 
 use crate::context::Context;

@@ -74,11 +74,63 @@ pub enum Command {
     Serve(super::serve::ServeCommand),
     /// Measure the round trip of a tool call, beside a floor measured in the same run.
     Bench(BenchArgs),
+    /// Host profiles: check one, show one, begin one, or compare the built-in ones (docs/profiles.md).
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// Print a JSON Schema, for editors and programs.
     Schema {
         /// Of what.
         kind: SchemaKind,
     },
+}
+
+/// The subcommands of `profile`.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Say what a profile declares and what judges it, and what is wrong with it. Errors have exit code 2.
+    Check {
+        /// A TOML file, or the name of a built-in profile.
+        #[arg(value_name = "FILE|NAME")]
+        profile: String,
+        /// A folder with scenarios of your own, in addition to the built-in ones.
+        #[arg(long = "scenarios", value_name = "DIR")]
+        own_scenarios: Option<PathBuf>,
+    },
+    /// Print a profile with everything decided: what it leaves out is the reference client's choice, and marked.
+    Show {
+        /// A TOML file, or the name of a built-in profile.
+        #[arg(value_name = "NAME|FILE")]
+        profile: String,
+    },
+    /// Print a profile to fill in, with what each field means.
+    Init {
+        /// With the values of this profile: a TOML file, or the name of a built-in one.
+        #[arg(long, value_name = "NAME|FILE")]
+        from: Option<String>,
+    },
+    /// Run the reference client as each built-in host, judged by each of their profiles, and compare what fails with
+    /// what differs. Differences that nothing shows, or failures without one, have exit code 1.
+    Matrix(MatrixArgs),
+}
+
+/// Arguments of `profile matrix`.
+#[derive(Debug, Args)]
+pub struct MatrixArgs {
+    /// Only judged by this profile. May be given several times.
+    #[arg(long = "profile", value_name = "NAME")]
+    pub profiles: Vec<String>,
+    /// Only the client as this host. May be given several times.
+    #[arg(long = "as", value_name = "NAME")]
+    pub hosts: Vec<String>,
+    /// Only scenarios with this id; globs are allowed. May be given several times.
+    #[arg(long = "scenario", value_name = "ID")]
+    pub scenarios: Vec<String>,
+    /// How many cases run at a time; by default twice the number of cores, at most 4.
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub jobs: Option<usize>,
+    /// Show each promise.
+    #[arg(long, short)]
+    pub verbose: bool,
 }
 
 /// How the lint says what it found.
@@ -142,6 +194,10 @@ pub struct ClientArgs {
     /// A host profile: a TOML file, or the name of a built-in one. The reference client has `reference` by default.
     #[arg(long, value_name = "FILE|NAME")]
     pub profile: Option<String>,
+    /// What the reference client does, where that is not what it is judged by: another host's profile, a TOML file or the
+    /// name of a built-in one. By default it is the host of `--profile`.
+    #[arg(long = "as", value_name = "FILE|NAME")]
+    pub as_host: Option<String>,
     /// The command of the adapter or of the official driver, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,

@@ -76,12 +76,21 @@ pub(super) fn driver(args: &ClientArgs) -> Result<Arc<dyn Driver>, Trouble> {
     };
     if args.driver == DriverKind::Builtin {
         return if args.command.is_empty() {
-            Ok(Arc::new(Builtin::new()))
+            let host = args.as_host.as_deref().map(|name| ("--as", name));
+            let host = host.or_else(|| args.profile.as_deref().map(|name| ("--profile", name)));
+            Ok(Arc::new(match host {
+                None => Builtin::new(),
+                Some((_, name)) if name.eq_ignore_ascii_case("reference") => Builtin::new(),
+                Some((option, name)) => Builtin::as_host(named_profile(option, name)?),
+            }))
         } else {
             Err(Trouble::usage(
                 "a command was given, but the builtin driver starts none; add --driver adapter or --driver official",
             ))
         };
+    }
+    if args.as_host.is_some() {
+        return Err(Trouble::usage("--as is for the reference client; another client is what it is"));
     }
     if args.command.is_empty() {
         return Err(Trouble::usage("this driver needs a command: write it after `--`"));
@@ -154,6 +163,9 @@ fn again(selection: &Selection) -> String {
     }
     if let Some(profile) = &client.profile {
         words += &format!(" --profile {}", quoted(profile));
+    }
+    if let Some(host) = &client.as_host {
+        words += &format!(" --as {}", quoted(host));
     }
     if !client.command.is_empty() {
         words += " --";

@@ -5,6 +5,7 @@ mod explain;
 mod input;
 mod lint;
 mod list;
+mod profile;
 mod record;
 mod run;
 mod serve;
@@ -61,6 +62,7 @@ fn dispatch(command: Command) -> Result<u8, Trouble> {
         Command::Judge { file, revision, incomplete } => run::judge_file(&file, revision, incomplete),
         Command::Record(args) => record::record(args),
         Command::Serve(command) => serve::serve(command),
+        Command::Profile(command) => profile::profile(command),
         Command::Bench(args) => crate::bench::command(&args),
         Command::Schema { kind } => {
             print(&schema_text(kind))?;

@@ -1,67 +1,35 @@
-//! The `builtin` driver: the reference client, in this process.
+//! The `builtin` driver: the reference client, in this process, as the host that a profile describes.
+
+mod setup;
+
+pub use setup::{CallHook, ClientSetup, Customise};
 
 use super::ToolNames;
-use super::process::browse;
-use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
+use crate::dialect;
+use crate::driver::{CaseContext, Driver, DriverError, Hello, Subject};
 use crate::run::directory;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use sparring_client::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
-use sparring_client::http::SystemHttp;
-use sparring_client::naming::HashedNames;
-use sparring_client::oauth::MemoryStore;
-use sparring_client::stdio::SystemLauncher;
+use setup::{changed, roots};
 use sparring_client::{
-    Backoff, Browser, CallOptions, Callbacks, CancelSwitch, Client, CompletionRef, Connection,
-    CredentialStore, Declared, ElicitationCapability, Entropy, Event, FollowCursors, Host, HttpClient,
-    HttpTarget, Launcher, ListKind, ListPolicy, MessageFilter, Naming, RegisteredClient, RequestOptions,
-    Root, RootsCapability, SamplingCapability, Settings, StdioTarget, SystemEntropy,
+    CallOptions, CancelSwitch, CompletionRef, Connection, Event, ListKind, RequestOptions,
 };
-use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
+use sparring_host::disclosure::{DisclosureOptions, SearchMode};
+use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
+use sparring_profiles::{Connect, Settings};
+use sparring_scenarios::op::{self, Controlled, FEATURES, Inspected, OPERATIONS, Op};
+use sparring_scenarios::profile::Profile;
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
 use sparring_wire::{Revision, Transport};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Everything that the reference client is made of in a case. A mutant wraps or replaces one thing.
-pub struct ClientSetup {
-    /// Its choices.
-    pub settings: Settings,
-    /// Starts stdio servers.
-    pub launcher: Arc<dyn Launcher>,
-    /// Makes HTTP requests.
-    pub http: Arc<dyn HttpClient>,
-    /// Sees each message; none by default.
-    pub filter: Option<Arc<dyn MessageFilter>>,
-    /// Answers what servers ask.
-    pub callbacks: Arc<dyn Callbacks>,
-    /// Decides how lists are read on; none: as the settings say.
-    pub lists: Option<Arc<dyn ListPolicy>>,
-    /// Randomness.
-    pub entropy: Arc<dyn Entropy>,
-    /// Plays the browser.
-    pub browser: Arc<dyn Browser>,
-    /// Keeps tokens.
-    pub credentials: Arc<dyn CredentialStore>,
-    /// Names tools.
-    pub naming: Arc<dyn Naming>,
-    /// Waits before restarts; none: as the settings say.
-    pub backoff: Option<Arc<dyn Backoff>>,
-    /// Changes how calls of tools are made; none by default.
-    pub calls: Option<CallHook>,
-}
-
-/// Sees the options of each call, and may change them.
-pub type CallHook = Arc<dyn Fn(&mut CallOptions) + Send + Sync>;
-
-/// Changes the reference client before a case.
-pub type Customise = Arc<dyn Fn(&mut ClientSetup) + Send + Sync>;
-
 /// The driver of the reference client.
 #[derive(Clone, Default)]
 pub struct Builtin {
+    profile: Profile,
     customise: Option<Customise>,
 }
 
@@ -72,6 +40,12 @@ impl Builtin {
         Self::default()
     }
 
+    /// The reference client as the host of this profile.
+    #[must_use]
+    pub fn as_host(profile: Profile) -> Self {
+        Self { profile, customise: None }
+    }
+
     /// The reference client, changed: what `customise` sees is complete for the case, the options of `open` included.
     #[must_use]
     pub fn with(mut self, customise: Customise) -> Self {
@@ -79,6 +53,9 @@ impl Builtin {
         self
     }
 }
+
+/// What this driver can't: end the client's process, which is the harness's own.
+const CAN_NOT: [&str; 1] = ["process"];
 
 #[async_trait]
 impl Driver for Builtin {
@@ -91,13 +68,27 @@ impl Driver for Builtin {
     }
 
     async fn hello(&self) -> Result<Hello, DriverError> {
+        let settings = self.profile.settings();
+        let newest = settings.protocol.offers == Revision::LATEST_HANDSHAKE;
+        let speaks = |revision: &Revision| {
+            settings.protocol.offers == *revision
+                || settings.protocol.accepts.contains(revision)
+                // The reference client looks which era a server is of.
+                || newest && revision.is_stateless()
+        };
+        let lacks = |feature: &str| match feature {
+            "oauth" => !settings.auth.oauth,
+            "headers" => !settings.transports.static_headers,
+            feature => CAN_NOT.contains(&feature),
+        };
+        let name = self.profile.name().map(|name| format!("reference client as {name}"));
         Ok(Hello {
-            name: "reference client".to_owned(),
+            name: name.unwrap_or_else(|| "reference client".to_owned()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            operations: without(&OPERATIONS, &["inspect", "control"]),
+            operations: OPERATIONS.map(str::to_owned).to_vec(),
             transports: Transport::ALL.to_vec(),
-            revisions: Revision::ALL.to_vec(),
-            features: without(&FEATURES, &OF_HOSTS),
+            revisions: Revision::ALL.into_iter().filter(speaks).collect(),
+            features: FEATURES.iter().filter(|f| !lacks(f)).map(|f| (*f).to_owned()).collect(),
             clock_scale: None,
         })
     }
@@ -105,6 +96,8 @@ impl Driver for Builtin {
     async fn start(&self, case: CaseContext) -> Result<Arc<dyn Subject>, DriverError> {
         Ok(Arc::new(Reference {
             case,
+            settings: self.profile.settings(),
+            has_roots: self.profile.value("roots.answer").is_some(),
             customise: self.customise.clone(),
             host: Mutex::default(),
             calls: Mutex::default(),
@@ -115,29 +108,26 @@ impl Driver for Builtin {
     }
 }
 
-fn http_target(url: &str, open: &op::Open) -> HttpTarget {
-    let mut target = HttpTarget::new(url);
-    target.headers = open.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    target
-}
-
-/// What only a host can do.
-const OF_HOSTS: [&str; 8] =
-    ["entries", "surroundings", "settings", "config", "agents", "clock", "process", "idle"];
-
-fn without(all: &[&str], these: &[&str]) -> Vec<String> {
-    all.iter().filter(|word| !these.contains(word)).map(|word| (*word).to_owned()).collect()
-}
-
 struct Reference {
     case: CaseContext,
+    settings: Settings,
+    /// The profile says what the host's roots are.
+    has_roots: bool,
     customise: Option<Customise>,
-    host: Mutex<Option<Host>>,
+    host: Mutex<Option<Running>>,
     calls: Mutex<Option<CallHook>>,
     names: ToolNames,
     /// How to cancel the calls that run, by step.
     cancels: Mutex<HashMap<String, CancelSwitch>>,
     listeners: Mutex<tokio::task::JoinSet<()>>,
+}
+
+/// A host that was opened.
+#[derive(Clone)]
+struct Running {
+    host: Host,
+    /// By agent, in the order in which they were opened.
+    sessions: Vec<(Option<String>, Session)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -154,13 +144,13 @@ impl Subject for Reference {
     }
 
     async fn bench(&self, call: &op::Call, calls: u32) -> Result<Option<Vec<u64>>, DriverError> {
-        let host = self.host().map_err(|e| DriverError::Protocol(e.message))?;
+        let session = self.session(None).map_err(|e| DriverError::Protocol(e.message))?;
         let (name, _) = self.names.resolve(&call.tool, call.server.as_deref());
         let arguments = arguments(call).map_err(|e| DriverError::Protocol(e.message))?;
         let mut took = Vec::with_capacity(calls as usize);
         for _ in 0..calls {
             let start = Instant::now();
-            let result = host.call(&name, arguments.clone()).await;
+            let result = session.call(&name, arguments.clone(), CallOptions::default()).await;
             took.push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
             result.map_err(|e| DriverError::Protocol(format!("a call of the bench failed: {e}")))?;
         }
@@ -168,10 +158,7 @@ impl Subject for Reference {
     }
 
     async fn stop(&self) -> Vec<(u32, String)> {
-        let host = lock(&self.host).take();
-        if let Some(host) = host {
-            host.close().await;
-        }
+        self.close_all().await;
         lock(&self.listeners).abort_all();
         Vec::new()
     }
@@ -189,25 +176,29 @@ impl Reference {
                 }
                 Ok(json!({}))
             }
+            Op::Inspect(inspect) => self.inspect(inspect).await,
+            Op::Control(control) => self.control(control).await,
             // The harness does these by itself.
             Op::Await(_) | Op::Write(_) | Op::Configure(_) | Op::Disk(_) | Op::Signal(_) => Ok(json!({})),
-            Op::Inspect(_) | Op::Control(_) => Err(refused("it is no host")),
             Op::Resources(of) => self.list(of, ListKind::Resources).await,
             Op::Templates(of) => self.list(of, ListKind::Templates).await,
             Op::Prompts(of) => self.list(of, ListKind::Prompts).await,
-            Op::Read(read) => Ok(self.connection(read.server.as_deref())?.read(&read.uri).await?),
+            Op::Read(read) => {
+                Ok(self.connection(read.server.as_deref(), None).await?.read(&read.uri).await?)
+            }
             Op::Subscribe(read) => {
-                self.connection(read.server.as_deref())?.subscribe(&read.uri).await?;
+                self.connection(read.server.as_deref(), None).await?.subscribe(&read.uri).await?;
                 Ok(json!({}))
             }
             Op::Unsubscribe(read) => {
-                self.connection(read.server.as_deref())?.unsubscribe(&read.uri).await?;
+                self.connection(read.server.as_deref(), None).await?.unsubscribe(&read.uri).await?;
                 Ok(json!({}))
             }
             Op::Prompt(prompt) => {
                 let arguments =
                     prompt.arguments.iter().map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect();
-                Ok(self.connection(prompt.server.as_deref())?.prompt(&prompt.name, arguments).await?)
+                let connection = self.connection(prompt.server.as_deref(), None).await?;
+                Ok(connection.prompt(&prompt.name, arguments).await?)
             }
             Op::Complete(complete) => {
                 let of = match (&complete.prompt, &complete.template) {
@@ -215,130 +206,291 @@ impl Reference {
                     (None, Some(template)) => CompletionRef::Template(template.clone()),
                     (None, None) => return Err(refused("neither `prompt` nor `template` is given")),
                 };
-                let connection = self.connection(complete.server.as_deref())?;
+                let connection = self.connection(complete.server.as_deref(), None).await?;
                 let values =
                     connection.complete(&of, &complete.argument, &complete.value, Map::new()).await?;
                 Ok(json!({ "completion": values }))
             }
             Op::SetLevel(set) => {
-                self.connection(set.server.as_deref())?.set_level(&set.level).await?;
+                self.connection(set.server.as_deref(), None).await?.set_level(&set.level).await?;
                 Ok(json!({}))
             }
             Op::Ping(of) => {
-                self.connection(of.server.as_deref())?.ping().await?;
+                self.connection(of.server.as_deref(), of.agent.as_deref()).await?.ping().await?;
                 Ok(json!({}))
             }
             Op::SetRoots(set) => {
-                let host = self.host()?;
-                for connection in host.servers().iter().filter_map(|name| host.connection(name)) {
-                    connection.set_roots(roots(&set.roots)).await;
+                let session = self.session(None)?;
+                for name in self.servers()? {
+                    if let Some(connection) = session.connection(&name) {
+                        connection.set_roots(roots(&set.roots)).await;
+                    }
                 }
                 Ok(json!({}))
             }
             Op::Close(of) => {
-                match &of.server {
-                    None => {
-                        let host = lock(&self.host).take();
-                        if let Some(host) = host {
-                            host.close().await;
-                        }
+                match (&of.server, &of.agent) {
+                    (None, None) => self.close_all().await,
+                    (Some(server), agent) => {
+                        let session = self.session(agent.as_deref())?;
+                        let stopped = session.control(Control::Stop { server: server.clone() }).await;
+                        stopped.map_err(|error| self.failure(&error))?;
                     }
-                    Some(_) => self.connection(of.server.as_deref())?.close().await,
+                    (None, Some(agent)) => {
+                        let session = self.session(Some(agent))?;
+                        if let Some(running) = lock(&self.host).as_mut() {
+                            running.sessions.retain(|(name, _)| name.as_ref() != Some(agent));
+                        }
+                        session.close().await;
+                    }
                 }
                 Ok(json!({}))
             }
         }
     }
 
-    fn host(&self) -> Result<Host, Failure> {
+    fn failure(&self, error: &HostError) -> Failure {
+        let settings = lock(&self.host).as_ref().map(|running| running.host.settings());
+        error.failure(settings.as_ref().map_or(&self.settings.errors, |settings| &settings.errors))
+    }
+
+    fn running(&self) -> Result<Running, Failure> {
         lock(&self.host).clone().ok_or_else(|| refused("no connection is open"))
     }
 
+    fn session(&self, agent: Option<&str>) -> Result<Session, Failure> {
+        let running = self.running()?;
+        let found = running.sessions.iter().find(|(name, _)| agent.is_none() || name.as_deref() == agent);
+        let missing = || refused(&format!("no agent {} is open", agent.unwrap_or("at all")));
+        found.map(|(_, session)| session.clone()).ok_or_else(missing)
+    }
+
+    fn servers(&self) -> Result<Vec<String>, Failure> {
+        Ok(self.running()?.host.entries().iter().map(|entry| entry.name.clone()).collect())
+    }
+
     /// The connection to a server, or to the only one.
-    fn connection(&self, server: Option<&str>) -> Result<Connection, Failure> {
-        let host = self.host()?;
-        let names = host.servers();
+    async fn connection(&self, server: Option<&str>, agent: Option<&str>) -> Result<Connection, Failure> {
+        let (session, names) = (self.session(agent)?, self.servers()?);
         let name = match (server, names.as_slice()) {
             (Some(name), _) => name,
             (None, [only]) => only,
             (None, _) => return Err(refused("several servers are open; say which")),
         };
-        host.connection(name)
-            .ok_or_else(|| Failure::new(FailureKind::Closed, format!("the server {name} is not connected")))
+        session.connect(name).await.map_err(|error| self.failure(&error))
+    }
+
+    async fn close_all(&self) {
+        let running = lock(&self.host).take();
+        if let Some(Running { host, sessions }) = running {
+            for (_, session) in sessions {
+                session.close().await;
+            }
+            host.close().await;
+        }
     }
 
     async fn open(&self, open: &op::Open) -> Result<Value, Failure> {
-        let mut setup =
-            setup(open, self.case.revision, Arc::clone(&self.case.events)).map_err(|e| refused(&e))?;
+        let former = lock(&self.host).clone();
+        let second = former.filter(|running| {
+            open.agent.is_some() && running.sessions.iter().all(|(name, _)| *name != open.agent)
+        });
+        let running = match second {
+            Some(running) => running,
+            None => {
+                self.close_all().await;
+                self.launch(open).await?
+            }
+        };
+        let host = running.host.clone();
+        let is_on = |setting: &str| open.set.get(setting).is_some_and(|value| value.0 == Value::from(true));
+        let options = SessionOptions {
+            isolated: is_on("session.isolated"),
+            without_servers: is_on("session.without_servers"),
+            cwd: open.cwd.as_ref().map(|path| self.case.directory.join(path)),
+            project: open.project.as_ref().map(|path| self.case.directory.join(path)),
+            disclosure: DisclosureOptions {
+                // Whoever wants to see tools deferred says so; all others call them as they are.
+                mode: (!open.set.contains_key("session.disclosure")).then_some(SearchMode::Full),
+                ..DisclosureOptions::default()
+            },
+            ..SessionOptions::default()
+        };
+        *lock(&self.host) = Some(running);
+        let session = match host.session(options).await {
+            Ok(session) => session,
+            Err(error) => {
+                let failure = self.failure(&error);
+                self.close_all().await;
+                return Err(failure);
+            }
+        };
+        if let Some(running) = lock(&self.host).as_mut() {
+            running.sessions.push((open.agent.clone(), session.clone()));
+        }
+        // There is no user who could say yes, unless the scenario is about that.
+        let on = !open.set.contains_key("policy.auto_approve");
+        session.control(Control::AutoApprove { on }).await.map_err(|error| self.failure(&error))?;
+        for (setting, value) in &open.set {
+            // The host has been told what is a field of the profile.
+            if changed(&self.settings, setting, &value.0).is_none() {
+                self.set(&session, setting, value.0.clone()).await?;
+            }
+        }
+        if !open.idle {
+            self.contact(&host, &session).await?;
+        }
+        self.report(&host, &session, open.idle).await
+    }
+
+    async fn launch(&self, open: &op::Open) -> Result<Running, Failure> {
+        let mut settings = self.settings.clone();
+        // What is no field of the profile is for the session.
+        for (name, value) in &open.set {
+            settings = changed(&settings, name, &value.0).unwrap_or(settings);
+        }
+        let mut setup = ClientSetup::new(
+            settings,
+            self.has_roots,
+            self.case.revision,
+            open,
+            Arc::clone(&self.case.events),
+        )
+        .map_err(|e| refused(&e))?;
         if let Some(customise) = &self.customise {
             customise(&mut setup);
         }
         (*lock(&self.calls)).clone_from(&setup.calls);
-        let mut builder = Client::builder(setup.settings.clone())
-            .launcher(setup.launcher)
-            .http(setup.http)
-            .callbacks(setup.callbacks)
-            .lists(setup.lists.unwrap_or_else(|| Arc::new(FollowCursors(setup.settings.pages))))
-            .entropy(setup.entropy)
-            .browser(setup.browser)
-            .credentials(setup.credentials)
-            .naming(setup.naming);
-        if let Some(filter) = setup.filter {
-            builder = builder.filter(filter);
+        let mut builder = Host::builder(setup.host.clone(), self.surroundings(open))
+            .clock_scale(f64::from(self.case.clock_scale))
+            .client(setup.client_hook());
+        if !open.config {
+            builder = builder.entries(self.entries(open)?);
         }
-        if let Some(backoff) = setup.backoff {
-            builder = builder.backoff(backoff);
+        if let Some(predicate) = predicate(open) {
+            builder = builder.parts(move |mut parts| {
+                parts.predicate = Some(predicate);
+                parts
+            });
         }
-        let targets: Vec<_> = self
-            .case
-            .targets
-            .iter()
-            .filter(|(name, _)| open.servers.is_empty() || open.servers.contains(name))
-            .map(|(name, target)| (name.clone(), self.target(target, open)))
-            .collect();
-        let host = Host::start(builder.build(), targets).await;
-        *lock(&self.host) = Some(host.clone());
-        let mut servers = Map::new();
-        let mut failure = None;
-        for name in host.servers() {
-            let report = match (host.connection(&name), host.status(&name)) {
+        let host = Host::launch(builder.parts(setup.parts_hook())).await;
+        let host = host.map_err(|error| error.failure(&self.settings.errors))?;
+        Ok(Running { host, sessions: Vec::new() })
+    }
+
+    /// Changes a setting, of the host or of a session.
+    async fn set(&self, session: &Session, setting: &str, value: Value) -> Result<Value, Failure> {
+        let wrong = |error: serde_json::Error| refused(&format!("the setting `{setting}`: {error}"));
+        let control = match setting {
+            "policy.rules" => Control::Rules { rules: value },
+            "policy.auto_approve" => {
+                Control::AutoApprove { on: serde_json::from_value(value).map_err(wrong)? }
+            }
+            "session.gate" => Control::Gate { names: serde_json::from_value(value).map_err(wrong)? },
+            "session.visible" => Control::Visible { visible: serde_json::from_value(value).map_err(wrong)? },
+            "session.disclosure" => {
+                Control::Disclosure { options: serde_json::from_value(value).map_err(wrong)? }
+            }
+            // They were told when it was opened.
+            "session.isolated" | "session.without_servers" => return Ok(json!({})),
+            setting => Control::Set { setting: setting.to_owned(), value },
+        };
+        session.control(control).await.map_err(|error| self.failure(&error))?;
+        Ok(json!({}))
+    }
+
+    fn surroundings(&self, open: &op::Open) -> Surroundings {
+        let case = &self.case.directory;
+        let inside = |path: &String| case.join(path);
+        let environment = directory::client_environment(std::env::vars_os(), case);
+        let unicode = environment
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let mut env: BTreeMap<String, String> = unicode.collect();
+        if open.config {
+            env.extend(self.case.config_env.clone());
+        }
+        env.extend(open.env.clone());
+        let home = env.get("HOME").map_or_else(|| directory::home(case), PathBuf::from);
+        Surroundings {
+            cwd: open.cwd.as_ref().map_or_else(|| case.clone(), inside),
+            project: open.project.as_ref().map(inside),
+            state: home.join(".local/state/sparring-client"),
+            home,
+            env,
+        }
+    }
+
+    fn entries(&self, open: &op::Open) -> Result<Vec<ServerEntry>, Failure> {
+        let plain = op::Entry::default();
+        let chosen = dialect::chosen(&open.servers, &open.entries, &self.case.targets);
+        let mut all: BTreeMap<&str, &op::Entry> = chosen.map(|(name, _)| (name.as_str(), &plain)).collect();
+        all.extend(open.entries.iter().map(|(name, entry)| (name.as_str(), entry)));
+        let entry = |(name, entry): (&str, &op::Entry)| {
+            let mut members = dialect::members(name, entry, &self.case.targets)?;
+            // Program and arguments are there by themselves, and a function is no configuration.
+            members.remove("argv");
+            members.remove("predicate");
+            members.insert("name".to_owned(), Value::from(name));
+            if members.contains_key("command") && members.contains_key("url") {
+                // The host has to choose.
+                members.remove("type");
+            }
+            let mut read: ServerEntry =
+                serde_json::from_value(Value::Object(members)).map_err(|error| error.to_string())?;
+            if read.url.is_some() {
+                read.headers.extend(open.headers.clone());
+            }
+            Ok::<_, String>(read)
+        };
+        all.into_iter().map(entry).collect::<Result<_, _>>().map_err(|why| refused(&why))
+    }
+
+    /// Sees to it that the servers are contacted, as a user could who does not want to wait.
+    async fn contact(&self, host: &Host, session: &Session) -> Result<(), Failure> {
+        let settings = host.settings();
+        match settings.startup.connect {
+            Connect::Launch | Connect::Session => {}
+            Connect::FirstRun => session.run().await.map_err(|error| self.failure(&error))?,
+            Connect::FirstCall => {
+                let names: Vec<String> = host.entries().iter().map(|entry| entry.name.clone()).collect();
+                let starts = names.into_iter().map(|server| session.control(Control::Start { server }));
+                // What came of it is in the status.
+                drop(futures_util::future::join_all(starts).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// What came of an `open`, by server.
+    async fn report(&self, host: &Host, session: &Session, idle: bool) -> Result<Value, Failure> {
+        let status = session.inspect(Inspect::Status).await.map_err(|error| self.failure(&error))?;
+        let (mut servers, mut first) = (Map::new(), None);
+        for one in list_of(&status, "servers") {
+            let name = one["name"].as_str().unwrap_or_default().to_owned();
+            let failed = one.get("error").filter(|error| !error.is_null());
+            let report = match (session.connection(&name), failed) {
                 (Some(connection), _) => {
                     self.listen(&name, &connection);
                     opened(&connection)
                 }
-                (
-                    None,
-                    Some(sparring_client::ServerStatus::Down(e) | sparring_client::ServerStatus::GivenUp(e)),
-                ) => {
-                    let error = Failure::from(&e);
-                    failure.get_or_insert_with(|| error.clone());
-                    json!({ "ok": false, "error": error })
+                (None, Some(_)) => {
+                    // The status has it in words only.
+                    let failure = match session.failure_of(&name) {
+                        Some(error) => error.failure(&host.settings().errors),
+                        None => Failure::new(FailureKind::Other, one["error"].as_str().unwrap_or_default()),
+                    };
+                    first.get_or_insert_with(|| failure.clone());
+                    json!({ "ok": false, "error": failure })
                 }
-                // It went down between the two looks.
-                (None, _) => {
-                    json!({ "ok": false, "error": Failure::new(FailureKind::Closed, "the server is gone") })
-                }
+                // It is switched off, or not contacted yet.
+                (None, None) => json!({ "ok": idle || one["state"] != "ready" }),
             };
             servers.insert(name, report);
         }
-        match failure {
+        match first {
             Some(failure) if !servers.values().any(|s| s["ok"] == true) => Err(failure),
             _ => Ok(json!({ "servers": servers })),
-        }
-    }
-
-    fn target(&self, target: &Target, open: &op::Open) -> sparring_client::Target {
-        match target {
-            Target::Stdio { command, args, env } => {
-                let mut target = StdioTarget::new(command, args);
-                target.env = env.iter().map(|(k, v)| (k.into(), v.into())).collect();
-                target.env.push(("HOME".into(), directory::home(&self.case.directory).into()));
-                target.env.push(("TMPDIR".into(), directory::tmp(&self.case.directory).into()));
-                target.cwd = Some(PathBuf::clone(&self.case.directory));
-                sparring_client::Target::Stdio(target)
-            }
-            Target::Http { url } => sparring_client::Target::Http(http_target(url, open)),
-            Target::SseLegacy { url } => sparring_client::Target::Sse(http_target(url, open)),
         }
     }
 
@@ -371,55 +523,66 @@ impl Reference {
     }
 
     async fn tools(&self, of: &op::Of) -> Result<Value, Failure> {
-        let host = self.host()?;
-        for name in host.servers() {
-            if of.server.as_ref().is_some_and(|server| *server != name) {
-                continue;
-            }
-            match (host.connection(&name), host.servers().len()) {
-                (Some(connection), _) => match connection.known(ListKind::Tools).await {
-                    Ok(_) => {}
-                    // Of several servers one may have no tools at all.
-                    Err(error) if error.kind() == FailureKind::Refused && of.server.is_none() => {}
-                    Err(error) => return Err(error.into()),
-                },
-                (None, 1) => {
-                    return Err(self.connection(Some(&name)).err().unwrap_or_else(|| refused("gone")));
-                }
-                (None, _) => {}
-            }
-        }
-        let tools: Vec<Value> = host
-            .tools()
+        let session = self.session(of.agent.as_deref())?;
+        let listed = session.tools().await.map_err(|error| self.failure(&error))?;
+        let tools: Vec<Value> = listed
             .into_iter()
-            .filter(|tool| of.server.as_ref().is_none_or(|server| *server == tool.server))
+            .filter(|tool| of.server.as_ref().is_none_or(|server| tool.server.as_ref() == Some(server)))
             .map(|tool| {
-                let mut json = tool.tool.json;
-                json["rawName"] = Value::from(tool.tool.key);
-                json["name"] = Value::from(tool.name);
-                json["server"] = Value::from(tool.server);
+                let raw = tool.raw().map(str::to_owned);
+                let mut json = json!({
+                    "name": tool.name,
+                    "server": tool.server,
+                    "rawName": raw.unwrap_or_else(|| tool.name.clone()),
+                    "inputSchema": tool.input_schema,
+                });
+                let more = [
+                    ("title", tool.title.map(Value::from)),
+                    ("description", tool.description.map(Value::from)),
+                    ("outputSchema", tool.output_schema),
+                    ("annotations", tool.annotations),
+                ];
+                for (name, value) in more {
+                    if let Some(value) = value {
+                        json[name] = value;
+                    }
+                }
                 json
             })
             .collect();
+        // A server that has not told its tools is no server without tools.
+        let servers = self.servers()?;
+        let only =
+            of.server.as_ref().or(servers.first()).filter(|_| of.server.is_some() || servers.len() == 1);
+        if let (true, Some(server)) = (tools.is_empty(), only)
+            && let Some(error) = session.failure_of(server)
+        {
+            return Err(self.failure(&error));
+        }
         let value = json!({ "tools": tools });
         self.names.learn(&value, of.server.as_deref());
         Ok(value)
     }
 
     async fn call(&self, step: &str, call: &op::Call) -> Result<Value, Failure> {
-        let host = self.host()?;
-        let tools = host.tools();
-        let tool = tools.iter().find(|t| {
-            t.tool.key == call.tool && call.server.as_ref().is_none_or(|server| *server == t.server)
-        });
-        let Some(tool) = tool else {
-            return Err(refused(&format!("no server lists a tool {:?}", call.tool)));
+        let session = self.session(call.agent.as_deref())?;
+        let name = match &call.name {
+            Some(name) => name.clone(),
+            None => match self.names.resolve(&call.tool, call.server.as_deref()) {
+                (name, _) if name != call.tool => name,
+                // The scenario has not asked for the tools, or not since they were others.
+                (name, _) => {
+                    let listed = session.tools().await.map_err(|error| self.failure(&error))?;
+                    let found = listed.into_iter().find(|tool| {
+                        tool.raw() == Some(&call.tool)
+                            && call.server.as_ref().is_none_or(|server| tool.server.as_ref() == Some(server))
+                    });
+                    found.map_or(name, |tool| tool.name)
+                }
+            },
         };
-        let options = RequestOptions {
-            timeout: call.timeout_ms.map(Duration::from_millis),
-            progress: call.progress,
-            ..RequestOptions::default()
-        };
+        let timeout = call.timeout_ms.map(|ms| Duration::from_millis(ms) / self.case.clock_scale.max(1));
+        let options = RequestOptions { timeout, progress: call.progress, ..RequestOptions::default() };
         let cancel = CancelSwitch::default();
         lock(&self.cancels).insert(step.to_owned(), cancel.clone());
         let (events, label) = (Arc::clone(&self.case.events), step.to_owned());
@@ -438,20 +601,23 @@ impl Reference {
         if let Some(hook) = lock(&self.calls).as_ref() {
             hook(&mut options);
         }
-        let outcome = host.call_with(&tool.name, arguments(call)?, options).await;
+        let outcome = session.call(&name, arguments(call)?, options).await;
         lock(&self.cancels).remove(step);
-        Ok(outcome?.into_json())
+        match outcome {
+            Ok(result) => Ok(serde_json::to_value(result).unwrap_or_default()),
+            Err(error) => Err(self.failure(&error)),
+        }
     }
 
     async fn list(&self, of: &op::Of, kind: ListKind) -> Result<Value, Failure> {
-        let host = self.host()?;
         let names = match &of.server {
             Some(name) => vec![name.clone()],
-            None => host.servers(),
+            None => self.servers()?,
         };
         let mut entries = Vec::new();
         for name in &names {
-            for entry in self.connection(Some(name))?.list(kind).await?.iter() {
+            let connection = self.connection(Some(name), of.agent.as_deref()).await?;
+            for entry in connection.list(kind).await?.iter() {
                 let mut json = entry.json.clone();
                 json["server"] = Value::from(name.as_str());
                 entries.push(json);
@@ -459,6 +625,115 @@ impl Reference {
         }
         Ok(json!({ (kind.member()): entries }))
     }
+
+    async fn inspect(&self, inspect: &op::Inspect) -> Result<Value, Failure> {
+        let session = self.session(inspect.agent.as_deref())?;
+        let look =
+            |what: Inspect| async { session.inspect(what).await.map_err(|error| self.failure(&error)) };
+        Ok(match inspect.what {
+            Inspected::Prompt => {
+                let prompt = look(Inspect::Prompt).await?;
+                let system = prompt.get("system").or_else(|| prompt.get("text")).cloned();
+                let tools = session.tools().await.map_err(|error| self.failure(&error))?;
+                let shown = |tool: &sparring_host::model::ModelTool| {
+                    json!({
+                        "name": tool.name,
+                        "description": tool.description,
+                        "inputSchema": tool.input_schema,
+                    })
+                };
+                let tools: Vec<Value> = match prompt.get("tools").and_then(Value::as_array) {
+                    Some(tools) => tools.clone(),
+                    None => tools.iter().map(shown).collect(),
+                };
+                json!({ "system": system.unwrap_or_else(|| Value::from("")), "tools": tools })
+            }
+            Inspected::Policy => {
+                let raw = inspect.tool.as_deref().unwrap_or_default();
+                let (tool, _) = self.names.resolve(raw, inspect.server.as_deref());
+                let policy = look(Inspect::Policy { tool }).await?;
+                match policy.get("policy") {
+                    Some(_) => policy,
+                    None => json!({ "policy": policy }),
+                }
+            }
+            Inspected::Status => json!({ "servers": list_of(&look(Inspect::Status).await?, "servers") }),
+            Inspected::Instances => {
+                json!({ "instances": list_of(&look(Inspect::Instances).await?, "instances") })
+            }
+            Inspected::Events => json!({ "events": list_of(&look(Inspect::Events).await?, "events") }),
+            Inspected::Log => {
+                let lines = list_of(&look(Inspect::Log).await?, "lines");
+                let text = |line: &Value| match line {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                json!({ "lines": lines.iter().map(text).collect::<Vec<_>>() })
+            }
+        })
+    }
+
+    async fn control(&self, control: &op::Control) -> Result<Value, Failure> {
+        let session = self.session(control.agent.as_deref())?;
+        let server = || match &control.server {
+            Some(server) => Ok(server.clone()),
+            None => match self.servers()?.as_slice() {
+                [only] => Ok(only.clone()),
+                _ => Err(refused("say which server")),
+            },
+        };
+        let tool = control.tool.as_ref().map(|raw| self.names.resolve(raw, control.server.as_deref()).0);
+        let told = match control.what {
+            Controlled::Run => Control::Run,
+            Controlled::Compact => Control::Compact,
+            Controlled::Start => Control::Start { server: server()? },
+            Controlled::Stop => Control::Stop { server: server()? },
+            Controlled::Restart => Control::Restart { server: server()? },
+            Controlled::Retire => Control::Retire { server: server()? },
+            Controlled::Refresh => Control::Refresh { server: control.server.clone() },
+            Controlled::Rebuild => Control::Rebuild,
+            Controlled::Reopen => Control::Reopen,
+            Controlled::Warmup => Control::Warmup,
+            Controlled::Approve => Control::Approve { tool, always: control.always },
+            Controlled::Deny => Control::Deny { tool, reason: None },
+            Controlled::Set => {
+                let value = control.value.as_ref().map(|value| value.0.clone()).unwrap_or_default();
+                return self.set(&session, control.setting.as_deref().unwrap_or_default(), value).await;
+            }
+            Controlled::Login => {
+                let way = control.value.as_ref().and_then(|value| value.0.as_str());
+                if way.is_some_and(|way| way != "loopback") {
+                    return Err(refused("the browser of this driver knows no other way back than loopback"));
+                }
+                session.login(&server()?).await.map_err(|error| self.failure(&error))?;
+                return Ok(json!({}));
+            }
+            Controlled::Logout => {
+                session.logout(&server()?).await.map_err(|error| self.failure(&error))?;
+                return Ok(json!({}));
+            }
+        };
+        let done = session.control(told).await.map_err(|error| self.failure(&error))?;
+        Ok(if done.is_object() { done } else { json!({}) })
+    }
+}
+
+/// The list itself, or the member that holds it.
+fn list_of(value: &Value, member: &str) -> Vec<Value> {
+    value.as_array().or_else(|| value.get(member)?.as_array()).cloned().unwrap_or_default()
+}
+
+/// What the `predicate`s of the entries say together.
+fn predicate(open: &op::Open) -> Option<sparring_host::filter::ToolPredicate> {
+    let chosen: HashMap<String, Vec<String>> = open
+        .entries
+        .iter()
+        .filter_map(|(name, entry)| Some((name.clone(), entry.predicate.clone()?)))
+        .collect();
+    let decides = move |server: &str, tool: &sparring_client::Entry| {
+        chosen.get(server).is_none_or(|tools| tools.contains(&tool.key))
+    };
+    open.entries.values().any(|entry| entry.predicate.is_some()).then(|| Arc::new(decides) as _)
 }
 
 fn refused(why: &str) -> Failure {
@@ -471,10 +746,6 @@ fn arguments(call: &op::Call) -> Result<Map<String, Value>, Failure> {
         Some(Value::Object(object)) => Ok(object),
         Some(_) => Err(refused("`arguments` is no JSON object")),
     }
-}
-
-fn roots(uris: &[String]) -> Vec<Root> {
-    uris.iter().map(|uri| Root { uri: uri.clone(), name: None }).collect()
 }
 
 fn opened(connection: &Connection) -> Value {
@@ -491,99 +762,4 @@ fn opened(connection: &Connection) -> Value {
         report["instructions"] = Value::from(instructions.as_str());
     }
     report
-}
-
-/// The reference client as `reference.toml` promises it, and as `open` asks for it.
-fn setup(open: &op::Open, revision: Revision, events: Arc<dyn DriverEvents>) -> Result<ClientSetup, String> {
-    let mut settings = Settings::default();
-    // The promise is a wait before the first attempt too.
-    settings.restart.waits = [1, 2, 4, 8, 16].map(Duration::from_secs).to_vec();
-    if let Some(waits) = &open.backoff_ms {
-        settings.restart.waits = waits.iter().copied().map(Duration::from_millis).collect();
-    }
-    // Against servers with a handshake it is judged as a client of their time, which probes for nothing.
-    let newest = if revision.is_stateless() { revision } else { Revision::LATEST_HANDSHAKE };
-    settings.offer = open.offer.unwrap_or(newest);
-    if let Some(ms) = open.timeout_ms {
-        settings.timeouts.start = Duration::from_millis(ms);
-    }
-    settings.declare = Declared {
-        roots: open.roots.as_ref().map(|_| RootsCapability { list_changed: true }),
-        sampling: open.sampling.as_ref().map(|_| SamplingCapability { tools: false, context: false }),
-        elicitation: open.elicitation.as_ref().map(|_| ElicitationCapability { form: true, url: false }),
-        ..Declared::default()
-    };
-    settings.roots = open.roots.as_deref().map(roots).unwrap_or_default();
-    let mut oauth = sparring_client::OauthSettings::default();
-    if let Some(id) = &open.client_id {
-        oauth.registered.push(RegisteredClient {
-            issuer: None,
-            id: id.clone(),
-            secret: open.client_secret.clone(),
-        });
-    }
-    settings.oauth = Some(oauth);
-    Ok(ClientSetup {
-        settings,
-        launcher: Arc::new(SystemLauncher),
-        http: Arc::new(SystemHttp::new().map_err(|e| e.to_string())?),
-        filter: None,
-        callbacks: Arc::new(Scripted {
-            sampling: open.sampling.as_ref().map(|s| s.0.clone()),
-            elicitation: open.elicitation.as_ref().map(|e| e.0.clone()),
-        }),
-        lists: None,
-        entropy: Arc::new(SystemEntropy),
-        browser: Arc::new(HarnessBrowser { events }),
-        credentials: Arc::new(MemoryStore::default()),
-        naming: Arc::new(HashedNames::default()),
-        backoff: None,
-        calls: None,
-    })
-}
-
-/// Answers as the scenario says.
-struct Scripted {
-    sampling: Option<Value>,
-    elicitation: Option<Value>,
-}
-
-#[async_trait]
-impl Callbacks for Scripted {
-    async fn sample(&self, _: &str, _: Sampling) -> Result<Value, RpcError> {
-        self.sampling.clone().ok_or_else(RpcError::user_rejected)
-    }
-
-    async fn elicit(&self, _: &str, _: Elicitation) -> Result<ElicitAnswer, RpcError> {
-        let answer = self.elicitation.as_ref();
-        Ok(match answer.and_then(|a| a.get("action")).and_then(Value::as_str) {
-            Some("accept") => ElicitAnswer::Accept(
-                answer.and_then(|a| a.get("content")).and_then(Value::as_object).cloned().unwrap_or_default(),
-            ),
-            Some("cancel") => ElicitAnswer::Cancel,
-            _ => ElicitAnswer::Decline,
-        })
-    }
-}
-
-/// The browser that the harness plays.
-struct HarnessBrowser {
-    events: Arc<dyn DriverEvents>,
-}
-
-#[async_trait]
-impl Browser for HarnessBrowser {
-    async fn open(&self, server: &str, url: &str) -> Result<Option<String>, String> {
-        self.events.driver_event("authorization-url", json!({ "server": server, "url": url }));
-        let (events, url) = (Arc::clone(&self.events), url.to_owned());
-        // In a task of its own: the client no longer waits once its listener was called, but the transcript does.
-        let visit = tokio::spawn(async move { browse(&url, events.as_ref()).await });
-        match visit.await {
-            // The client's own listener has taken it.
-            Ok(Ok(arrival)) if arrival.delivered => Ok(None),
-            Ok(Ok(arrival)) => Ok(Some(arrival.url)),
-            Ok(Err(lost)) => Err(lost.to_string()),
-            Err(failed) => Err(failed.to_string()),
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 mod seams;
 
-use super::{Fault, Mutant};
+use super::{Fault, Mutant, REFERENCE};
 use crate::drivers::ClientSetup;
 use seams::{
     Document, Fields, MANY, Memo, Rounds, answers, authenticate, authorizations, bound, challenges,
@@ -16,17 +16,17 @@ use sparring_mock_servers::auth::request::s256;
 use std::collections::BTreeMap;
 
 const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
-    Mutant { name, about, scenarios: &[], fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios: &[], profile: REFERENCE, fault: Fault::Client(fault) }
 }
 
 /// All of them.
 pub(super) const MUTANTS: &[Mutant] = &[
     // ---- the way to the authorization server ----
     mutant("gives-up-on-401", "Takes a 401 for an error and nothing more.", |setup| {
-        setup.settings.oauth = None;
+        setup.client(|settings| settings.oauth = None);
     }),
     mutant("repeats-without-token", "Repeats a request that got 401, unchanged.", |setup| {
-        setup.settings.oauth = None;
+        setup.client(|settings| settings.oauth = None);
         repeat(setup, 20, |request, status| is_mcp(request) && status == 401);
     }),
     mutant("assumes-own-origin", "Takes the MCP server's origin for the authorization server.", |setup| {
@@ -546,6 +546,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "sends-refresh-token",
         about: "Sends the refresh token in place of the access token.",
         scenarios: &["auth.token.refresh-kept"],
+        profile: REFERENCE,
         fault: Fault::Client(|setup| {
             let refresh = Memo::<Option<String>>::default();
             let found = refresh.clone();
@@ -563,6 +564,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "resource-with-fragment",
         about: "Names a resource that has a fragment.",
         scenarios: &["auth.flow.from-401"],
+        profile: REFERENCE,
         fault: Fault::Client(|setup| {
             authorizations(setup, |query| {
                 let resource = query.get("resource").map(|resource| format!("{resource}#mcp"));
@@ -577,10 +579,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
 /// The well-known place of resource metadata, without a path.
 const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
 
-fn oauth(setup: &mut ClientSetup, change: impl FnOnce(&mut OauthSettings)) {
-    if let Some(oauth) = &mut setup.settings.oauth {
-        change(oauth);
-    }
+fn oauth(setup: &mut ClientSetup, change: impl Fn(&mut OauthSettings) + Send + Sync + 'static) {
+    setup.client(move |settings| {
+        if let Some(oauth) = &mut settings.oauth {
+            change(oauth);
+        }
+    });
 }
 
 /// Changes the parameters of authorization and token requests alike.

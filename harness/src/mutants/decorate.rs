@@ -5,13 +5,13 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose};
-use sparring_client::naming::RawName;
 use sparring_client::stdio::{Exit, Signal, SpawnSpec};
-use sparring_client::{HttpClient, Launcher, ListPolicy, MessageFilter, Naming, NextPage, ServerProcess};
+use sparring_client::{HttpClient, Launcher, ListPolicy, MessageFilter, NextPage, ServerProcess};
+use sparring_host::HostError;
+use sparring_host::naming::{Claim, Composed, Naming};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Something that hooks tell one another.
 #[derive(Default)]
@@ -60,8 +60,8 @@ pub(super) const MANY: u32 = 60;
 
 /// Makes requests fail soon that are never answered, so that a mutant that loses answers is quick about it.
 pub(super) fn impatient(setup: &mut ClientSetup) {
-    setup.settings.timeouts.request = Duration::from_secs(1);
-    setup.settings.timeouts.start = setup.settings.timeouts.start.min(Duration::from_secs(2));
+    setup.host.timeouts.tool_s = 1.0;
+    setup.host.timeouts.startup_s = setup.host.timeouts.startup_s.min(2.0);
 }
 
 // ---- messages ----
@@ -291,6 +291,41 @@ pub(super) fn replies(
         }
         Fate::Pass
     });
+}
+
+/// Changes what the client gives when a server asks for something by this method: in its answer, or, without a handshake,
+/// in the request that it repeats.
+pub(super) fn gives(
+    setup: &mut ClientSetup,
+    method: &'static str,
+    change: impl Fn(&mut Value) + Send + Sync + 'static,
+) {
+    let asked = Memo::<Vec<String>>::default();
+    let keys = asked.clone();
+    messages(
+        setup,
+        move |passing| {
+            if passing.answers(method)
+                && let Some(result) = passing.message.get_mut("result")
+            {
+                change(result);
+            }
+            let inputs = passing.message["params"].get_mut("inputResponses").and_then(Value::as_object_mut);
+            for (key, input) in inputs.into_iter().flatten() {
+                if keys.with(|keys| keys.contains(key)) {
+                    change(input);
+                }
+            }
+            Fate::Pass
+        },
+        move |passing| {
+            let wanted = passing.message["result"]["inputRequests"].as_object();
+            let of_method = wanted.into_iter().flatten().filter(|(_, request)| request["method"] == method);
+            let found: Vec<String> = of_method.map(|(key, _)| key.clone()).collect();
+            asked.with(|asked| asked.extend(found));
+            Fate::Pass
+        },
+    );
 }
 
 /// Changes what the client understands of the answers to its requests with this method. Also handed over: the request.
@@ -565,11 +600,33 @@ pub(super) fn processes<H: Handling + 'static>(
 
 // ---- names and lists ----
 
+/// A tool as its server calls it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RawName {
+    pub(super) server: String,
+    pub(super) tool: String,
+}
+
 struct NamedBy<F>(F);
 
 impl<F: Fn(&[RawName]) -> Vec<Option<String>> + Send + Sync> Naming for NamedBy<F> {
-    fn compose(&self, tools: &[RawName]) -> Vec<Option<String>> {
-        (self.0)(tools)
+    fn compose(&self, claims: &[Claim]) -> Result<Composed, HostError> {
+        let tool = |claim: &Claim| match claim {
+            Claim::Tool { server, tool } => Some(RawName { server: server.clone(), tool: tool.clone() }),
+            _ => None,
+        };
+        let tools: Vec<RawName> = claims.iter().filter_map(tool).collect();
+        let mut named = (self.0)(&tools).into_iter();
+        let name = |claim: &Claim| match claim {
+            Claim::Own(name) => Some(name.clone()),
+            Claim::Wrapper { server, template } => Some(template.replace("{server}", server)),
+            Claim::Tool { .. } => named.next().flatten(),
+        };
+        Ok(Composed { names: claims.iter().map(name).collect(), warnings: Vec::new() })
+    }
+
+    fn aliases(&self, _: &Claim) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -578,7 +635,7 @@ pub(super) fn names_tools(
     setup: &mut ClientSetup,
     names: impl Fn(&[RawName]) -> Vec<Option<String>> + Send + Sync + 'static,
 ) {
-    setup.naming = Arc::new(NamedBy(names));
+    setup.naming = Some(Arc::new(NamedBy(names)));
 }
 
 struct PagedBy<F>(F);

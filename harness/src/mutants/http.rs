@@ -5,6 +5,7 @@ use super::decorate::{
     without_header,
 };
 use super::{Mutant, mutant};
+use serde_json::json;
 use sparring_client::http::{HttpError, HttpRequest, HttpResponse, Purpose};
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant("fails-on-202", "Stops working at HTTP 202.", |s| dies_on_response(s, |_, status| status == 202)),
     mutant("never-resumes", "Does not take up streams that broke off.", |s| {
-        s.settings.http.stream_attempts = 0;
+        s.client(|settings| settings.http.stream_attempts = 0);
     }),
     mutant("resumes-without-id", "Opens streams that broke off anew, from their end.", |s| {
         impatient(s);
@@ -68,7 +69,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "ignores-retry-field",
         "Does not wait as long as the server asks before taking up a stream.",
         |s| {
-            s.settings.http.stream_waits = vec![Duration::ZERO];
+            s.client(|settings| settings.http.stream_waits = vec![Duration::ZERO]);
             streams(
                 s,
                 |_| true,
@@ -127,7 +128,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         dies_on_response(s, |request, status| status == 400 && request.purpose == Purpose::McpPost);
     }),
     mutant("hangs-on-refused-delete", "Waits for a session to end whose end is refused.", |s| {
-        s.settings.http.delete_wait = Duration::from_secs(6);
+        s.client(|settings| settings.http.delete_wait = Duration::from_secs(6));
         exchanges(s, |request, next| async move {
             let deletes = request.method == "DELETE";
             let response = next.send(request).await;
@@ -140,9 +141,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("forgets-session-id", "Does not send the session id back.", |s| {
         without_header(s, "mcp-session-id");
     }),
-    mutant("leaves-session-open", "Does not end its session.", |s| s.settings.http.delete_session = false),
+    mutant("leaves-session-open", "Does not end its session.", |s| {
+        s.set("shutdown.deletes_session", &json!(false));
+    }),
     mutant("keeps-dead-session", "Goes on in a session that the server has forgotten.", |s| {
-        s.settings.http.reopen_session = false;
+        s.client(|settings| settings.http.reopen_session = false);
     }),
     mutant("reopens-with-old-id", "Sends the id of the lost session when it opens a new one.", |s| {
         let known = Memo::<Option<(String, String)>>::default();

@@ -16,7 +16,7 @@ const fn mutant(
     scenarios: &'static [&'static str],
     fault: fn(&mut ClientSetup),
 ) -> Mutant {
-    Mutant { name, about, scenarios, fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios, profile: super::REFERENCE, fault: Fault::Client(fault) }
 }
 
 const PLAIN: &[&str] = &["sse.plain"];
@@ -98,7 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("waits-on-lost-stream", "Does not notice that the stream has ended.", &[], |s| {
-        s.settings.timeouts.request = Duration::from_secs(600);
+        s.client(|settings| settings.timeouts.request = Duration::from_secs(600));
         responses(s, |request, mut response| {
             if request.purpose == Purpose::McpGet {
                 // Neither an end nor an error.

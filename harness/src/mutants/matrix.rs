@@ -1,6 +1,6 @@
 //! The matrix: which mutant fails which judge. A judge that no mutant fails is a survivor.
 
-use super::{Fault, Mutant, mutants};
+use super::{Fault, Mutant, REFERENCE, mutants};
 use crate::adapter_main;
 use crate::cli::{MutantsArgs, Trouble};
 use crate::driver::{Driver, DriverError};
@@ -168,10 +168,11 @@ impl Work {
     async fn session(
         &self,
         driver: Arc<dyn Driver>,
+        profile: &str,
         through: &BTreeSet<String>,
     ) -> Result<(Arc<Session>, Vec<Planned>), String> {
         let scenarios = self.scenarios.iter().filter(|s| through.contains(&s.scenario)).cloned().collect();
-        let profile = Profile::reference().map_err(|d| d.render(false))?;
+        let profile = Profile::named(profile).map_err(|d| d.render(false))?;
         let session = Session::open(driver, scenarios, Some(profile), String::new())
             .await
             .map_err(|e: DriverError| e.to_string())?;
@@ -180,11 +181,35 @@ impl Work {
         Ok((Arc::new(session), planned))
     }
 
-    /// Puts the unchanged client through everything.
+    /// Puts the unchanged client through everything, and as each host through what the host's mutants go through.
     async fn control(&self, settings: &Settings, stop: &Stop) -> Shown {
-        let all = self.scenarios.iter().map(|s| s.scenario.clone()).collect();
         let mut shown = Shown::default();
-        match self.session(Arc::new(Builtin::new()), &all).await {
+        let all = self.scenarios.iter().map(|s| s.scenario.clone()).collect();
+        self.control_as(REFERENCE, &all, &mut shown, settings, stop).await;
+        let mut hosts: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for mutant in mutants().iter().filter(|mutant| mutant.profile != REFERENCE) {
+            let through = self.through.get(mutant.name).into_iter().flatten().cloned();
+            hosts.entry(mutant.profile).or_default().extend(through);
+        }
+        for (profile, through) in hosts {
+            self.control_as(profile, &through, &mut shown, settings, stop).await;
+        }
+        shown
+    }
+
+    async fn control_as(
+        &self,
+        profile: &str,
+        through: &BTreeSet<String>,
+        shown: &mut Shown,
+        settings: &Settings,
+        stop: &Stop,
+    ) {
+        let client = match host(profile) {
+            Ok(client) => client,
+            Err(trouble) => return shown.trouble.push(trouble),
+        };
+        match self.session(Arc::new(client), profile, through).await {
             Ok((session, planned)) => {
                 for case in shown.run(&session, planned, settings, stop).await {
                     let failed = case.verdicts.iter().filter(|v| kills(v.verdict));
@@ -193,7 +218,6 @@ impl Work {
             }
             Err(trouble) => shown.trouble.push(trouble),
         }
-        shown
     }
 
     /// Puts a mutant through its cases, one after the other in a fixed order, until it has failed all the judges that
@@ -211,7 +235,7 @@ impl Work {
             shown.trouble.push(format!("`{}` names the scenario {name}, which does not exist", mutant.name));
         }
         let opened = match driver(mutant) {
-            Ok(driver) => self.session(driver, through).await,
+            Ok(driver) => self.session(driver, mutant.profile, through).await,
             Err(trouble) => Err(trouble),
         };
         let (session, planned) = match opened {
@@ -270,9 +294,17 @@ impl Shown {
     }
 }
 
+/// The reference client as this host.
+pub(crate) fn host(profile: &str) -> Result<Builtin, String> {
+    match profile {
+        REFERENCE => Ok(Builtin::new()),
+        name => Profile::named(name).map(Builtin::as_host).map_err(|d| d.render(false)),
+    }
+}
+
 fn driver(mutant: &Mutant) -> Result<Arc<dyn Driver>, String> {
     Ok(match mutant.fault {
-        Fault::Client(fault) => Arc::new(Builtin::new().with(Arc::new(fault))),
+        Fault::Client(fault) => Arc::new(host(mutant.profile)?.with(Arc::new(fault))),
         Fault::Process(_) => {
             let settings = ProcessSettings::new().map_err(|e| e.to_string())?;
             let exe = settings.exe.display().to_string();
@@ -421,7 +453,13 @@ mod tests {
 
     #[test]
     fn a_mutant_goes_only_through_what_can_still_show_its_faults() {
-        let mutant = |scenarios| Mutant { name: "m", about: "", scenarios, fault: Fault::Client(|_| {}) };
+        let mutant = |scenarios| Mutant {
+            name: "m",
+            about: "",
+            scenarios,
+            profile: REFERENCE,
+            fault: Fault::Client(|_| {}),
+        };
         let awaited = |judges: &[&'static str]| judges.iter().copied().collect::<BTreeSet<_>>();
         let named = mutant(&["s"]);
         assert!(Work::is_needed("s", &named, &awaited(&["monitor.x"])));

@@ -1,8 +1,8 @@
 //! Faults in what a client says, and in what it makes of what it hears.
 
 use super::decorate::{
-    Fate, Memo, answers, die_if, dies_on, drop_if, failure, impatient, incoming, keeps_to_itself, messages,
-    outgoing, params, refuses, remembers, replies, results, success,
+    Fate, Memo, answers, die_if, dies_on, drop_if, failure, gives, impatient, incoming, keeps_to_itself,
+    messages, outgoing, params, refuses, remembers, replies, results, success,
 };
 use super::{Mutant, mutant};
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         keeps_to_itself(s, "notifications/initialized");
     }),
     mutant("refuses-older-version", "Works only with the revision it offered.", |s| {
-        s.settings.accept = vec![s.settings.offer];
+        s.host.protocol.accepts.clear();
     }),
     mutant("ignores-initialize-error", "Goes on although initialize failed.", |s| {
         answers(s, "initialize", |request, answer| {
@@ -144,7 +144,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("waits-for-ever-for-initialize", "Has no timeout for initialize.", |s| {
-        s.settings.timeouts.start = std::time::Duration::from_secs(3600);
+        s.set("timeouts.startup_s", &json!(3600));
     }),
     mutant("accepts-any-version", "Does not look at the version that the server answers.", |s| {
         answers(s, "initialize", |request, answer| {
@@ -226,7 +226,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         refuses(s, "tools/call", |_, result| result["content"].as_array().is_some_and(Vec::is_empty));
     }),
     mutant("drops-structured-content", "Does not hand on structured content.", |s| {
-        s.settings.validate_output = false;
+        s.client(|settings| settings.validate_output = false);
         results(s, "tools/call", |result| drop(remove(result, "structuredContent")));
     }),
     mutant("turns-protocol-error-into-result", "Hands on errors of the protocol as results.", |s| {
@@ -333,7 +333,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     mutant("never-answers-ping", "Does not answer pings.", |s| {
         impatient(s);
-        s.settings.answer_pings = false;
+        s.client(|settings| settings.answer_pings = false);
     }),
     mutant("answers-ping-with-error", "Answers pings with an error.", |s| {
         replies(s, "ping", |reply| *reply = failure(reply, "no ping here"));
@@ -401,13 +401,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         replies(s, "elicitation/create", |reply| *reply = success(reply, &json!({"action": "decline"})));
     }),
     mutant("sampling-answer-without-model", "Answers sampling without naming the model.", |s| {
-        replies(s, "sampling/createMessage", |reply| drop(remove(&mut reply["result"], "model")));
+        gives(s, "sampling/createMessage", |result| drop(remove(result, "model")));
     }),
     mutant(
         "elicitation-answer-with-odd-action",
         "Answers elicitation with an action that does not exist.",
         |s| {
-            replies(s, "elicitation/create", |reply| reply["result"]["action"] = json!("ok"));
+            gives(s, "elicitation/create", |result| result["action"] = json!("ok"));
         },
     ),
     mutant("declines-as-cancel", "Calls it `cancel` when the user declines.", |s| {
@@ -417,8 +417,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         replies(s, "elicitation/create", |reply| reply["result"]["content"] = json!({"name": ""}));
     }),
     mutant("roots-as-plain-strings", "Answers roots/list with URIs instead of objects.", |s| {
-        replies(s, "roots/list", |reply| {
-            for root in reply["result"]["roots"].as_array_mut().into_iter().flatten() {
+        gives(s, "roots/list", |result| {
+            for root in result["roots"].as_array_mut().into_iter().flatten() {
                 *root = root["uri"].take();
             }
         });

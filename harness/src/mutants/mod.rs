@@ -17,8 +17,8 @@ mod monitors;
 mod rounds;
 mod stdio;
 
-pub(crate) use matrix::command;
 pub use matrix::{Kill, Matrix};
+pub(crate) use matrix::{command, host};
 
 use crate::drivers::ClientSetup;
 
@@ -32,9 +32,14 @@ pub struct Mutant {
     /// Scenarios that bring the fault to light for the monitors it fails. Those of the checks it fails need not be
     /// named.
     pub scenarios: &'static [&'static str],
+    /// The host that it is but for its fault, and by whose profile it is judged: the name of a built-in profile.
+    pub profile: &'static str,
     /// The fault.
     pub fault: Fault,
 }
+
+/// The profile of the reference client, under its name.
+const REFERENCE: &str = "reference";
 
 /// How a mutant is made.
 #[derive(Clone, Copy)]
@@ -47,7 +52,7 @@ pub enum Fault {
 
 /// All mutants.
 pub fn mutants() -> Vec<Mutant> {
-    [
+    let mut all = [
         auth::MUTANTS,
         messages::MUTANTS,
         http::MUTANTS,
@@ -59,19 +64,47 @@ pub fn mutants() -> Vec<Mutant> {
         era::MUTANTS,
         legacy::MUTANTS,
     ]
-    .concat()
+    .concat();
+    all.extend(host::areas());
+    all
 }
 
 /// A mutant that the checks name themselves.
 const fn mutant(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
-    Mutant { name, about, scenarios: &[], fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios: &[], profile: REFERENCE, fault: Fault::Client(fault) }
 }
 
-/// The fault of the mutant with this name.
-pub(crate) fn fault_of(name: &str) -> Option<fn(&mut ClientSetup)> {
-    mutants().iter().find(|mutant| mutant.name == name).map(|mutant| match mutant.fault {
-        Fault::Client(fault) | Fault::Process(fault) => fault,
-    })
+/// The same, of the host with this profile.
+const fn of_host(
+    profile: &'static str,
+    name: &'static str,
+    about: &'static str,
+    fault: fn(&mut ClientSetup),
+) -> Mutant {
+    Mutant { name, about, scenarios: &[], profile, fault: Fault::Client(fault) }
+}
+
+/// Mutants of hosts that are settings with another value, a line each:
+/// `"chaz": "never-retries", "Does not send the call again.", "restart.retry_call" = false;`
+macro_rules! settings {
+    ($($profile:literal: $name:literal, $about:literal, $setting:literal = $value:tt;)*) => {
+        [$($crate::mutants::of_host($profile, $name, $about, |s| s.set($setting, &serde_json::json!($value))),)*]
+    };
+}
+use settings;
+
+/// The mutant with this name.
+pub(crate) fn named(name: &str) -> Option<Mutant> {
+    mutants().into_iter().find(|mutant| mutant.name == name)
+}
+
+impl Mutant {
+    /// What is wrong with it.
+    pub(crate) const fn change(&self) -> fn(&mut ClientSetup) {
+        match self.fault {
+            Fault::Client(fault) | Fault::Process(fault) => fault,
+        }
+    }
 }
 
 /// Their names.

@@ -16,7 +16,7 @@ const fn mutant(
     scenarios: &'static [&'static str],
     fault: fn(&mut ClientSetup),
 ) -> Mutant {
-    Mutant { name, about, scenarios, fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios, profile: super::REFERENCE, fault: Fault::Client(fault) }
 }
 
 /// A conversation in which nothing unusual happens.
@@ -244,7 +244,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &["rounds.undeclared-input"],
         |s| {
             // It can list roots, and keeps that from the server.
-            s.settings.declare.roots = Some(sparring_client::RootsCapability { list_changed: false });
+            s.client(|settings| {
+                settings.declare.roots = Some(sparring_client::RootsCapability { list_changed: false });
+            });
             meta(s, |meta| remove(&mut meta[meta::CLIENT_CAPABILITIES], "roots"));
         },
     ),

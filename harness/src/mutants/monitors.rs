@@ -1,10 +1,11 @@
 //! Faults that no scenario is about: what the monitors watch for in every case.
 
 use super::decorate::{
-    Fate, Handling, Passing, answers, failure, impatient, incoming, keeps_to_itself, messages, outgoing,
-    params, processes, requests, without_header,
+    Fate, Handling, Passing, answers, failure, gives, impatient, incoming, keeps_to_itself, messages,
+    outgoing, params, processes, requests, without_header,
 };
-use super::{Fault, Mutant};
+use super::stdio::graces;
+use super::{Fault, Mutant, REFERENCE};
 use crate::adapter_main::leave_process_behind;
 use crate::drivers::ClientSetup;
 use crate::platform::{self, Force};
@@ -24,12 +25,12 @@ const fn mutant(
     scenarios: &'static [&'static str],
     fault: fn(&mut ClientSetup),
 ) -> Mutant {
-    Mutant { name, about, scenarios, fault: Fault::Client(fault) }
+    Mutant { name, about, scenarios, profile: REFERENCE, fault: Fault::Client(fault) }
 }
 
 /// A mutant that is a process of its own.
 const fn process(name: &'static str, about: &'static str, fault: fn(&mut ClientSetup)) -> Mutant {
-    Mutant { name, about, scenarios: PLAIN, fault: Fault::Process(fault) }
+    Mutant { name, about, scenarios: PLAIN, profile: REFERENCE, fault: Fault::Process(fault) }
 }
 
 /// A conversation in which nothing unusual happens.
@@ -63,7 +64,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         bytes(s, |line| [b"INFO sending a message\n".as_slice(), &line].concat());
     }),
     mutant("sends-latin-1", "Sends text in Latin-1.", PLAIN, |s| {
-        s.settings.name = "Klient für alles".to_owned();
+        s.client(|settings| settings.name = "Klient für alles".to_owned());
         impatient(s);
         bytes(s, |line| {
             String::from_utf8_lossy(&line)
@@ -259,9 +260,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("roots-as-paths", "Gives roots as paths instead of URIs.", &["roots.listed"], |s| {
-        for root in &mut s.settings.roots {
-            root.uri = root.uri.trim_start_matches("file://").to_owned();
-        }
+        gives(s, "roots/list", |result| {
+            for root in result["roots"].as_array_mut().into_iter().flatten() {
+                let path = root["uri"].as_str().unwrap_or_default().trim_start_matches("file://").to_owned();
+                root["uri"] = json!(path);
+            }
+        });
     }),
     // ---- params ----
     mutant("calls-with-array-arguments", "Sends the arguments of calls as a list.", PLAIN, |s| {
@@ -321,7 +325,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("sends-no-accept-header", "Sends no Accept of its own.", &["ping.on-get-stream"], |s| {
-        without_header(s, "accept");
+        // What HTTP libraries then send, and servers take.
+        header(s, "Accept", |_| "*/*".to_owned());
     }),
     mutant("changes-session-id", "Changes the case of the session id.", &["http.session.kept"], |s| {
         header(s, "Mcp-Session-Id", |id| {
@@ -351,8 +356,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         keeps_to_itself(s, "tools/call");
     }),
     mutant("leaves-server-running", "Neither closes the server's stdin nor signals it.", PLAIN, |s| {
-        s.settings.stdio.close_wait = Duration::from_millis(50);
-        s.settings.stdio.terminate_wait = Duration::from_millis(50);
+        graces(s, Duration::from_millis(50), Duration::from_millis(50));
         processes(s, || Forgotten);
     }),
     process("exits-on-call", "Exits when a call is answered.", |s| {

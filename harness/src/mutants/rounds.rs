@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("never-tires-of-questions", "Gives what is asked for however often that is.", |s| {
-        s.settings.max_rounds = u32::MAX;
+        s.client(|settings| settings.max_rounds = u32::MAX);
         // It stands still in the end, so that what has no end is not too much for the machine.
         let rounds = Memo::<u32>::default();
         outgoing(s, move |p| {
@@ -98,7 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("polls-without-pause", "Asks after a task without waiting.", |s| {
-        s.settings.tasks.poll_every = Duration::ZERO;
+        s.client(|settings| settings.tasks.poll_every = Duration::ZERO);
         incoming(s, |p| {
             for name in ["pollIntervalMs", "pollInterval"] {
                 remove(&mut p.message["result"], name);
@@ -107,7 +107,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("ignores-questions-of-tasks", "Does not notice that a task wants to know something.", |s| {
-        s.settings.tasks.limit = Duration::from_secs(3);
+        s.client(|settings| settings.tasks.limit = Duration::from_secs(3));
         answers(s, "tasks/get", |_, answer| {
             if status_of(answer) == "input_required" {
                 answer["result"]["status"] = json!("working");
@@ -129,7 +129,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Does not ask after a task any more once it has told it something.",
         |s| {
             impatient(s);
-            s.settings.tasks.limit = Duration::from_secs(3);
+            s.client(|settings| settings.tasks.limit = Duration::from_secs(3));
             let told = Memo::<bool>::default();
             outgoing(s, move |p| {
                 if p.is("tasks/update") {
@@ -144,7 +144,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         keeps_to_itself(s, "tasks/cancel");
     }),
     // ---- caching ----
-    mutant("ignores-ttl", "Asks again for what is still fresh.", |s| s.settings.honour_ttl = false),
+    mutant("ignores-ttl", "Asks again for what is still fresh.", |s| {
+        s.client(|settings| settings.honour_ttl = false);
+    }),
     mutant("caches-for-ever", "Takes everything that it has got for fresh.", |s| {
         incoming(s, |p| {
             if p.answers("resources/read") {
@@ -158,13 +160,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         remembers(s, "resources/read", false);
     }),
     // ---- subscriptions ----
-    mutant(
-        "loses-subscribed-notifications",
-        "Loses what it is told of the resources it has subscribed to.",
-        |s| {
-            incoming(s, |p| drop_if(p.is("notifications/resources/updated")));
-        },
-    ),
+    mutant("loses-subscribed-notifications", "Loses what it is told of what it has subscribed to.", |s| {
+        incoming(s, |p| {
+            drop_if(p.is("notifications/resources/updated") || p.is("notifications/tools/list_changed"))
+        });
+    }),
     mutant("dies-when-subscription-ends", "Stops working when the server ends a subscription.", |s| {
         dies_on(s, |p| p.answers("subscriptions/listen"));
     }),

@@ -4,8 +4,12 @@ use super::decorate::{Handling, Rounds, impatient, processes};
 use super::{Mutant, mutant};
 use crate::drivers::ClientSetup;
 use async_trait::async_trait;
+use serde_json::json;
+use sparring_client::ServerProcess;
 use sparring_client::stdio::{Exit, Signal};
-use sparring_client::{Backoff, RestartTrigger, ServerProcess};
+use sparring_host::clock::Clock;
+use sparring_host::parts::Backoff;
+use sparring_profiles::RestartSettings;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,8 +18,15 @@ use tokio::sync::watch;
 
 /// Shortens the graces of the shutdown, which are the settings' and not the faults'.
 fn hasty(setup: &mut ClientSetup) {
-    setup.settings.stdio.close_wait = Duration::from_millis(100);
-    setup.settings.stdio.terminate_wait = Duration::from_millis(300);
+    graces(setup, Duration::from_millis(100), Duration::from_millis(300));
+}
+
+/// Sets the graces of the shutdown: after stdin was closed, and after SIGTERM.
+pub(super) fn graces(setup: &mut ClientSetup, close: Duration, terminate: Duration) {
+    setup.client(move |settings| {
+        settings.stdio.close_wait = close;
+        settings.stdio.terminate_wait = terminate;
+    });
 }
 
 /// Changes what is read from stdout, chunk by chunk.
@@ -212,19 +223,19 @@ impl Handling for Abandoning {
 
 /// Counts all restarts, whatever was in between.
 struct Unforgiving {
-    waits: Vec<Duration>,
+    waits: Vec<f64>,
     restarts: AtomicU32,
 }
 
 impl Backoff for Unforgiving {
-    fn wait(&self, _: u32) -> Option<Duration> {
+    fn wait(&self, _: &RestartSettings, _: u32, clock: Clock) -> Option<Duration> {
         let at = self.restarts.fetch_add(1, Ordering::AcqRel);
-        self.waits.get(at as usize).copied()
+        self.waits.get(at as usize).map(|seconds| clock.seconds(*seconds))
     }
 }
 
 fn unforgiving(setup: &mut ClientSetup, restarts: usize) {
-    let mut waits = setup.settings.restart.waits.clone();
+    let mut waits = setup.host.restart.backoff_s.clone();
     waits.truncate(restarts);
     setup.backoff = Some(Arc::new(Unforgiving { waits, restarts: AtomicU32::new(0) }));
 }
@@ -276,12 +287,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     mutant("takes-stderr-for-failure", "Gives a server up that writes to stderr.", |s| {
         hasty(s);
-        s.settings.restart.trigger = RestartTrigger::Never;
+        s.set("restart.trigger", &json!("never"));
         processes(s, AfraidOfStderr::default);
     }),
     mutant("limits-message-size", "Refuses messages of more than 64 KiB.", |s| {
-        s.settings.stdio.max_line = 64 << 10;
-        s.settings.http.max_message = 64 << 10;
+        s.client(|settings| {
+            settings.stdio.max_line = 64 << 10;
+            settings.http.max_message = 64 << 10;
+        });
     }),
     mutant("cancels-initialize", "Cancels initialize when it takes too long.", |s| {
         processes(s, Canceller::default);
@@ -300,8 +313,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         processes(s, || Ending { closes: Closes::Stdin, terminates: Some(Signal::Kill) });
     }),
     mutant("signals-before-closing-stdin", "Sends SIGTERM first and closes stdin after that.", |s| {
-        s.settings.stdio.close_wait = Duration::from_millis(500);
-        s.settings.stdio.terminate_wait = Duration::from_millis(300);
+        graces(s, Duration::from_millis(500), Duration::from_millis(300));
         processes(s, || Ending { closes: Closes::StdinAfterSignal, terminates: None });
     }),
     mutant("abandons-stubborn-server", "Leaves a server running that ignores SIGTERM.", |s| {
@@ -314,26 +326,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         processes(s, || BlindToDeath);
     }),
     mutant("never-restarts", "Does not start a dead server again.", |s| {
-        s.settings.restart.trigger = RestartTrigger::Never;
+        s.set("restart.trigger", &json!("never"));
     }),
     mutant("restarts-without-wait", "Starts a dead server again at once.", |s| {
-        s.settings.restart.waits = vec![Duration::ZERO];
+        s.set("restart.backoff_s", &json!([0]));
     }),
     mutant("constant-backoff", "Waits equally long before each restart.", |s| {
-        s.settings.restart.waits.truncate(1);
+        s.host.restart.backoff_s.truncate(1);
     }),
     mutant("gives-up-after-one-attempt", "Tries only one restart.", |s| {
-        s.settings.restart.max_attempts = 1;
+        s.set("restart.max_attempts", &json!(1));
     }),
     mutant("restarts-for-ever", "Does not give up restarting.", |s| {
-        s.settings.restart.max_attempts = u32::MAX;
+        s.set("restart.max_attempts", &json!(u32::MAX));
     }),
     mutant("never-resets-backoff", "Waits longer with each restart, even after the server was fine.", |s| {
         unforgiving(s, usize::MAX);
     }),
     mutant("restarts-only-once", "Restarts a server once and never again.", |s| unforgiving(s, 1)),
     mutant("repeats-crashed-call", "Sends the call again in which the server died.", |s| {
-        s.settings.restart.trigger = RestartTrigger::FailingCall;
-        s.settings.restart.retry_call = true;
+        s.set("restart.trigger", &json!("failing-call"));
+        s.set("restart.retry_call", &json!(true));
     }),
 ];

@@ -130,18 +130,16 @@ fn print(seen: &Seen) {
                 word("version"),
                 tools.len()
             ));
-            let mut table = Table::new(&[]);
+            let mut table = Table::new(&[]).indented();
             for tool in tools {
-                table.row([format!("  {}", tool.key), about(tool)]);
+                table.row([tool.key.clone(), about(tool)]);
             }
             table.print();
         }
         Err(failure) => {
-            output::line(&format!(
-                "{name}: failed ({kind}, {} ms): {}",
-                seen.took.as_millis(),
-                failure.message
-            ));
+            let own = format!("{}: ", seen.entry.name);
+            let why = failure.message.strip_prefix(&own).unwrap_or(&failure.message);
+            output::line(&format!("{name}: failed ({kind}, {} ms): {why}", seen.took.as_millis()));
             if let Some(hint) = &failure.hint {
                 output::line(&format!("  {hint}"));
             }

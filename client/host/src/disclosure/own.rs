@@ -79,9 +79,8 @@ pub(super) fn describe(settings: &DisclosingSettings) -> ModelTool {
 
 pub(super) fn unwrap(dispatcher: &str, mut arguments: Map<String, Value>) -> Result<Unwrapped, HostError> {
     let wrong = |what: &str| HostError::Refused(format!("`{dispatcher}`: {what}"));
-    let name = match arguments.remove("name") {
-        Some(Value::String(name)) => name,
-        _ => return Err(wrong("`name` is the name of a tool")),
+    let Some(Value::String(name)) = arguments.remove("name") else {
+        return Err(wrong("`name` is the name of a tool"));
     };
     if name == dispatcher {
         return Err(wrong("it does not call itself"));

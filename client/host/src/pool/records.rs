@@ -135,7 +135,10 @@ impl RecordFolder {
             }
             // The host died between the start of the process and learning its id.
             None => {
-                let ours = |member: &Member| member.start >= written.since && member.holds(&written.pipes);
+                let own = std::process::id();
+                let ours = |member: &Member| {
+                    member.pid != own && member.start >= written.since && member.holds(&written.pipes)
+                };
                 processes::members().into_iter().filter(ours).for_each(|member| processes::end(&member));
             }
         }
@@ -169,7 +172,13 @@ impl ProcessRecords for RecordFolder {
         let mut reaped = Vec::new();
         let Ok(files) = fs::read_dir(&self.folder) else { return reaped };
         for path in files.filter_map(|file| Some(file.ok()?.path())) {
-            if path.extension().is_none_or(|ending| ending != ENDING) {
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ending != ENDING {
+                // One that a killed host has not finished.
+                let writer = crate::files::writer(ending);
+                if writer.is_some_and(|writer| processes::identity(writer).is_none()) {
+                    drop(fs::remove_file(&path));
+                }
                 continue;
             }
             match read(&path) {
@@ -198,8 +207,20 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};
 
-    fn sleeper() -> Child {
-        Command::new("sleep").arg("1000").stdin(Stdio::piped()).process_group(0).spawn().unwrap()
+    /// Ended with the test, whatever comes of it.
+    struct Sleeper(Child);
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            drop(self.0.kill());
+            drop(self.0.wait());
+        }
+    }
+
+    fn sleeper() -> Sleeper {
+        let mut command = Command::new("sleep");
+        command.arg("1000").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Sleeper(command.process_group(0).spawn().unwrap())
     }
 
     /// As a host that is dead has left it.
@@ -222,39 +243,35 @@ mod tests {
         .unwrap();
     }
 
-    fn is_there(child: &Child) -> bool {
-        processes::identity(child.id()).is_some()
+    fn is_there(sleeper: &Sleeper) -> bool {
+        processes::identity(sleeper.0.id()).is_some()
     }
 
     #[test]
     fn what_a_dead_host_left_is_ended_and_nobody_else() {
         let folder = tempfile::tempdir().unwrap();
-        let [mut known, mut announced, mut stranger, mut own] = [(); 4].map(|()| sleeper());
-        left(folder.path(), "known", processes::identity(known.id()), Vec::new());
+        let [mut known, mut announced, stranger, own] = [(); 4].map(|()| sleeper());
+        left(folder.path(), "known", processes::identity(known.0.id()), Vec::new());
         let pipe = std::os::unix::fs::MetadataExt::ino(
-            &fs::metadata(format!("/proc/{}/fd/0", announced.id())).unwrap(),
+            &fs::metadata(format!("/proc/{}/fd/0", announced.0.id())).unwrap(),
         );
         left(folder.path(), "announced", None, vec![pipe]);
         // The id was used again since.
-        let reused = processes::identity(stranger.id()).map(|now| Identity { start: now.start - 1, ..now });
+        let reused = processes::identity(stranger.0.id()).map(|now| Identity { start: now.start - 1, ..now });
         left(folder.path(), "stranger", reused, Vec::new());
         fs::write(folder.path().join("odd.json"), "{").unwrap();
         let records = RecordFolder::new(folder.path());
-        let record = ProcessRecord { server: "own".into(), pid: Some(own.id()), pipes: Vec::new() };
+        let record = ProcessRecord { server: "own".into(), pid: Some(own.0.id()), pipes: Vec::new() };
         let number = records.begin(&record).unwrap();
         let mut reaped = RecordFolder::new(folder.path()).reap();
         reaped.sort();
         assert_eq!(reaped, ["announced", "known", "stranger"]);
         for ended in [&mut known, &mut announced] {
-            assert!(!ended.wait().unwrap().success());
+            assert!(!ended.0.wait().unwrap().success());
         }
         assert!(is_there(&stranger) && is_there(&own));
         assert!(records.path(number).exists() && folder.path().join("odd.damaged").exists());
         records.end(number);
         assert_eq!(records.reap(), [""; 0]);
-        for left in [&mut stranger, &mut own] {
-            left.kill().unwrap();
-            left.wait().unwrap();
-        }
     }
 }

@@ -287,7 +287,7 @@ impl Server {
         Ok((connection, tools))
     }
 
-    fn client(&self, settings: &Settings, client: sparring_client::Settings) -> Client {
+    pub(super) fn client(&self, settings: &Settings, client: sparring_client::Settings) -> Client {
         let parts = &self.context.parts;
         let launcher = Accounting { inner: Arc::clone(&parts.launcher), slot: Arc::clone(&self.process) };
         let mut builder = Client::builder(client)

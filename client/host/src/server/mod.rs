@@ -2,6 +2,7 @@
 
 mod call;
 mod life;
+mod login;
 
 pub(crate) use life::millis as life_millis;
 pub(crate) mod process;

@@ -99,7 +99,7 @@ pub(crate) fn way(
             };
             let SignIn { oauth, headers } = sign_in(&settings.auth, &expanded, headers)?;
             for (name, value) in &headers {
-                context.parts.redact.learn_value(sparring_profiles::Secret::Headers, name, value);
+                context.parts.redact.learn_header(name, value);
             }
             client.oauth = oauth;
             http.headers = headers;

@@ -70,6 +70,16 @@ impl Session {
         }))
     }
 
+    /// Why a server is not connected, if it failed. Nothing secret is in it.
+    #[must_use]
+    pub fn failure_of(&self, server: &str) -> Option<HostError> {
+        let failed = match self.share(&self.entry(server).ok()?) {
+            Ok(share) => share.server.status().1,
+            Err(error) => Some(error),
+        };
+        failed.map(|error| self.context().parts.redact.failure(error))
+    }
+
     /// All configured servers, as this session sees them.
     fn status(&self) -> Value {
         let settings = self.settings();

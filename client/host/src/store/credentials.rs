@@ -112,6 +112,8 @@ impl Place {
 
     fn change(&self, change: impl FnOnce(&mut Vec<Record>)) -> io::Result<()> {
         let held = self.lock()?;
+        // Nobody else writes now: whatever is half-written is of somebody who was killed.
+        crate::files::tidy(&self.path, |_| true);
         let mut document = self.load(Some(&held))?;
         change(&mut document.records);
         let mut bytes = serde_json::to_vec_pretty(&document)?;

@@ -175,8 +175,11 @@ async fn killed_at_any_moment() {
             assert!(found >= *version, "seed {seed}, kill {kill}: {login} has {found}, kept was {version}");
         }
     }
+    store.put(&key(LOGINS), &credentials(0)).await.unwrap();
     let damaged = std::fs::read_dir(&state).unwrap().filter_map(Result::ok).map(|entry| entry.file_name());
-    let damaged: Vec<_> = damaged.filter(|name| name.to_string_lossy().contains("damaged")).collect();
+    let damaged: Vec<_> = damaged
+        .filter(|name| name.to_string_lossy().contains("damaged") || name.to_string_lossy().starts_with('.'))
+        .collect();
     assert!(damaged.is_empty(), "seed {seed}: {damaged:?}");
     let cache = DiskCache::new(state.join("tools.redb"));
     let project = folder.surroundings().cwd.to_string_lossy().into_owned();

@@ -373,9 +373,11 @@ pub(super) fn answers<R>(
 ) where
     R: Future<Output = Result<Fields, String>> + Send + 'static,
 {
-    if let Some(oauth) = &mut setup.settings.oauth {
-        oauth.redirect_uri = Some(NOBODY.to_owned());
-    }
+    setup.client(|settings| {
+        if let Some(oauth) = &mut settings.oauth {
+            oauth.redirect_uri = Some(NOBODY.to_owned());
+        }
+    });
     let hook = Arc::new(hook);
     let around = move |server: String, url: String, next: Arc<dyn Browser>| {
         let hook = Arc::clone(&hook);

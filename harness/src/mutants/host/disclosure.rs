@@ -209,8 +209,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         bends(s, Bent { deferred: Some(|_| Names::new()), ..Bent::default() });
     }),
     of_host("mewbo", "auto-is-on", "Defers tools however few there are.", |s| {
-        let on: fn(&View<'_>) -> Names =
-            |view| as_if(view, |options| options.mode = Some(SearchMode::Lazy));
+        let on: fn(&View<'_>) -> Names = |view| as_if(view, |options| options.mode = Some(SearchMode::Lazy));
         bends(s, Bent { deferred: Some(on), ..Bent::default() });
     }),
     of_host("mewbo", "threshold-off-by-one", "Defers as many tools as the threshold.", |s| {
@@ -259,15 +258,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         bends(s, Bent { found: Some(recent), ..Bent::default() });
     }),
     // ---- the host's own tools ----
-    of_host("mewbo", "search-tool-always", "Has a tool that searches, whether there is anything or not.", |s| {
-        let always: fn(&View<'_>) -> Vec<ModelTool> = |view| {
-            let mut options = view.options.clone();
-            options.tool = true;
-            let view = View { options: &options, ..*view };
-            Progressive.own(&view, &Names::from(["something".to_owned()]))
-        };
-        bends(s, Bent { own: Some(always), ..Bent::default() });
-    }),
+    of_host(
+        "mewbo",
+        "search-tool-always",
+        "Has a tool that searches, whether there is anything or not.",
+        |s| {
+            let always: fn(&View<'_>) -> Vec<ModelTool> = |view| {
+                let mut options = view.options.clone();
+                options.tool = true;
+                let view = View { options: &options, ..*view };
+                Progressive.own(&view, &Names::from(["something".to_owned()]))
+            };
+            bends(s, Bent { own: Some(always), ..Bent::default() });
+        },
+    ),
     of_host("zidane", "no-hit-is-an-error", "Takes a search that finds nothing for a failure.", |s| {
         let failure: fn(Value, &[String]) -> Result<Value, String> = |answer, names| match names.is_empty() {
             true => Err("nothing was found".to_owned()),
@@ -300,10 +304,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
     // ---- instructions ----
     of_host("zidane", "instructions-verbatim", "Shows instructions as they are, headings and all.", |s| {
-        bends(s, Bent { instructions: Some(|settings, said| verbatim(settings, said, false)), ..Bent::default() });
+        bends(
+            s,
+            Bent { instructions: Some(|settings, said| verbatim(settings, said, false)), ..Bent::default() },
+        );
     }),
     of_host("zidane", "instructions-of-all", "Lists servers that say nothing.", |s| {
-        bends(s, Bent { instructions: Some(|settings, said| verbatim(settings, said, true)), ..Bent::default() });
+        bends(
+            s,
+            Bent { instructions: Some(|settings, said| verbatim(settings, said, true)), ..Bent::default() },
+        );
     }),
     of_host("zidane", "instructions-always", "Shows instructions though that is switched off.", |s| {
         let always: fn(&InstructionsSettings, &[(String, String)]) -> Option<String> = |settings, said| {

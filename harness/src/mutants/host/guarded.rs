@@ -179,7 +179,10 @@ fn bends(
 }
 
 /// Every text that could be a path, in whatever argument.
-fn all_strings(paths: &ProjectPaths, mut arguments: Map<String, Value>) -> Result<Map<String, Value>, HostError> {
+fn all_strings(
+    paths: &ProjectPaths,
+    mut arguments: Map<String, Value>,
+) -> Result<Map<String, Value>, HostError> {
     for (name, value) in &mut arguments {
         if let Value::String(text) = value {
             let one = Map::from_iter([("filePath".to_owned(), Value::from(text.as_str()))]);
@@ -215,13 +218,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of_host("mouaif", "checks-before-resolving-symlinks", "Looks at paths as they are spelled.", |s| {
         tells_inside(s, |project, path| Some(lexical(path)).filter(|path| path.starts_with(project)));
     }),
-    of_host("mouaif", "checks-prefix-as-string", "Takes a neighbour whose name begins alike for the project.", |s| {
-        tells_inside(s, |project, path| {
-            let path = sparring_host::paths::canonical(path);
-            let inside = path.to_string_lossy().starts_with(&*project.to_string_lossy());
-            inside.then_some(path)
-        });
-    }),
+    of_host(
+        "mouaif",
+        "checks-prefix-as-string",
+        "Takes a neighbour whose name begins alike for the project.",
+        |s| {
+            tells_inside(s, |project, path| {
+                let path = sparring_host::paths::canonical(path);
+                let inside = path.to_string_lossy().starts_with(&*project.to_string_lossy());
+                inside.then_some(path)
+            });
+        },
+    ),
     // ---- signing in ----
     of_host("zidane", "oauth-without-metadata", "Signs in to servers that say nothing of it.", |s| {
         s.client(|client| {

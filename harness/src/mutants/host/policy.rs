@@ -169,10 +169,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of_host("mouaif", "tool-rule-for-its-server", "Takes a rule of one tool for all of its server.", |s| {
         rules(s, |standing, tool| {
             let server = tool.server.clone().unwrap_or_default();
-            let others = ["add", "echo", "mirror"].map(|raw| ModelTool {
-                name: format!("mcp__{server}__{raw}"),
-                ..tool.clone()
-            });
+            let others = ["add", "echo", "mirror"]
+                .map(|raw| ModelTool { name: format!("mcp__{server}__{raw}"), ..tool.clone() });
             let strictest = others.iter().map(|other| Layered.ruling(standing, other));
             strictest
                 .filter(|ruling| ruling.layer == Layer::Tool)

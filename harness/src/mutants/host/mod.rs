@@ -1,11 +1,19 @@
 //! Faults in the program around the client: how it names tools, reads lists, makes calls.
+//!
+//! The faults of a host, which fail what its profile promises, have a file for each area of profiles.
 
-use super::decorate::{Fate, MANY, Rounds, exchanges, names_tools, outgoing, processes, reads_lists};
+mod disclosure;
+mod guarded;
+mod policy;
+mod protocol;
+
+use super::decorate::{
+    Fate, MANY, RawName, Rounds, exchanges, names_tools, outgoing, processes, reads_lists,
+};
 use super::stdio::Tiring;
 use super::{Mutant, mutant};
 use serde_json::json;
-use sparring_client::naming::{HashedNames, Naming as _, RawName};
-use sparring_client::{ListChangedPolicy, NextPage};
+use sparring_client::NextPage;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +28,20 @@ fn plain(name: &RawName) -> String {
 fn first_of_each<'a>(tools: impl Iterator<Item = &'a RawName>) -> Vec<Option<String>> {
     let mut seen = HashSet::new();
     tools.map(|name| seen.insert(&name.tool).then(|| plain(name))).collect()
+}
+
+/// The mutants of all areas.
+pub(super) fn areas() -> Vec<Mutant> {
+    [
+        protocol::MUTANTS,
+        policy::SETTINGS,
+        policy::MUTANTS,
+        disclosure::SETTINGS,
+        disclosure::MUTANTS,
+        guarded::SETTINGS,
+        guarded::MUTANTS,
+    ]
+    .concat()
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -43,7 +65,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("no-limit-on-names", "Composes names of any length.", |s| {
-        s.naming = Arc::new(HashedNames { max_len: 1000, ..HashedNames::default() });
+        s.set("naming.max_len", &json!(1000));
     }),
     mutant("cuts-long-names", "Cuts long names, whether they differ then or not.", |s| {
         names_tools(s, |tools| {
@@ -56,7 +78,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("names-tools-without-server", "Composes names without the server's name.", |s| {
-        s.naming = Arc::new(HashedNames { template: "{tool}".into(), ..HashedNames::default() });
+        s.set("naming.template", &json!("{tool}"));
     }),
     mutant("routes-by-tool-name-alone", "Sends a call to the first server with a tool of that name.", |s| {
         names_tools(s, |tools| tools.iter().map(|name| Some(format!("mcp__{}", name.tool))).collect());
@@ -66,7 +88,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             if p.is("tools/call") {
                 let tool = p.message["params"]["name"].as_str().unwrap_or_default().to_owned();
                 let name = RawName { server: p.server.to_owned(), tool };
-                p.message["params"]["name"] = json!(HashedNames::default().compose(&[name])[0]);
+                p.message["params"]["name"] = json!(plain(&name));
             }
             Fate::Pass
         });
@@ -96,10 +118,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         });
     }),
     mutant("stops-after-first-page", "Reads only the first page of a list.", |s| {
-        s.settings.pages.follow = false;
+        s.set("discovery.paginates", &json!(false));
     }),
     mutant("ignores-list-changed", "Does not read a list again that has changed.", |s| {
-        s.settings.list_changed = ListChangedPolicy::Ignore;
+        s.set("list_changed.tools", &json!("ignore"));
     }),
     // ---- calls ----
     mutant("never-times-out", "Waits for ever for the result of a call.", |s| {
