@@ -121,7 +121,12 @@ impl ConfigSource for ConfigFiles {
             if place.legacy && superseded(place.project) {
                 continue;
             }
-            let Some(document) = Document::read(&place.file, config.format)? else { continue };
+            // A file that the user names may have another format than those of the host.
+            let format = match &self.only {
+                Some(file) => Document::format_of(file, config.format),
+                None => config.format,
+            };
+            let Some(document) = Document::read(&place.file, format)? else { continue };
             let source = Source { file: Some(place.file), project: place.project };
             let mut found = Loaded::default();
             dialect.read(&document, &source, &mut found)?;
@@ -190,7 +195,8 @@ fn folder(
     files.sort();
     let mut seen: BTreeSet<String> = into.entries.iter().map(|entry| entry.name.clone()).collect();
     for file in files {
-        let Some(document) = Document::read(&file, config.format)? else { continue };
+        let format = Document::format_of(&file, config.format);
+        let Some(document) = Document::read(&file, format)? else { continue };
         let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = document.root.get("name").and_then(Value::as_str).unwrap_or(stem);
         if into.entries.iter().any(|entry| entry.name == name && entry.source == *source) {

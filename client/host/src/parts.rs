@@ -1,7 +1,7 @@
 //! What a host is made of, each part behind a trait, so that it can be wrapped or replaced.
 
 use crate::clock::Clock;
-use crate::config::{ConfigSource, FixedConfig};
+use crate::config::{ConfigFiles, ConfigSource};
 use crate::disclosure::{DiscloseRules, Progressive};
 use crate::env::{EnvRules, ProfileEnv};
 use crate::events::{EventSink, Sinks};
@@ -95,7 +95,7 @@ impl HostParts {
             CacheKind::Disk => Arc::new(DiskCache::new(surroundings.state.join("tools.redb"))),
         };
         Self {
-            config: Arc::new(FixedConfig::default()),
+            config: Arc::new(ConfigFiles::new(settings)),
             launcher: Arc::new(SystemLauncher),
             filter: None,
             env: Arc::new(ProfileEnv::new(settings)),

@@ -35,11 +35,11 @@ impl std::fmt::Debug for Document {
 }
 
 impl Document {
-    /// Reads a file. `None` if there is none. The format is that of the name's ending; `otherwise` if that says nothing.
+    /// Reads a file in this format. `None` if there is none.
     ///
     /// # Errors
     /// [`HostError::Config`] with the file, and line and column if it is not well-formed.
-    pub fn read(file: &Path, otherwise: Format) -> Result<Option<Self>, HostError> {
+    pub fn read(file: &Path, format: Format) -> Result<Option<Self>, HostError> {
         let wrong =
             |error: io::Error| HostError::Config(format!("{}: can't be read: {error}", file.display()));
         let size = match std::fs::metadata(file) {
@@ -53,20 +53,24 @@ impl Document {
             return Err(HostError::Config(format!("{}: larger than 16 MiB", file.display())));
         }
         let text = std::fs::read_to_string(file).map_err(wrong)?;
-        Self::parse(file, otherwise, text).map(Some)
+        Self::parse(file, format, text).map(Some)
+    }
+
+    /// The format of a file that is no place of the host's: that of its ending; `otherwise` if that says nothing.
+    pub fn format_of(file: &Path, otherwise: Format) -> Format {
+        match file.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
+            Some("json") => Format::Json,
+            Some("yaml" | "yml") => Format::Yaml,
+            Some("toml") => Format::Toml,
+            _ => otherwise,
+        }
     }
 
     /// Reads a file's text. An empty one has nothing in it, in any format.
     ///
     /// # Errors
     /// As [`Document::read`].
-    pub fn parse(file: &Path, otherwise: Format, text: String) -> Result<Self, HostError> {
-        let format = match file.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
-            Some("json") => Format::Json,
-            Some("yaml" | "yml") => Format::Yaml,
-            Some("toml") => Format::Toml,
-            _ => otherwise,
-        };
+    pub fn parse(file: &Path, format: Format, text: String) -> Result<Self, HostError> {
         let empty = text.trim().is_empty();
         let mut document = Self { file: file.to_owned(), format, text, root: Value::Null };
         if !empty {
@@ -80,14 +84,8 @@ impl Document {
     }
 
     /// One that is not there yet.
-    pub fn new(file: &Path, otherwise: Format) -> Self {
-        // Without text there is nothing that could be wrong.
-        Self::parse(file, otherwise, String::new()).unwrap_or_else(|_| Self {
-            file: file.to_owned(),
-            format: otherwise,
-            text: String::new(),
-            root: Value::Null,
-        })
+    pub fn new(file: &Path, format: Format) -> Self {
+        Self { file: file.to_owned(), format, text: String::new(), root: Value::Null }
     }
 
     /// The file.
@@ -206,7 +204,8 @@ mod tests {
     use serde_json::json;
 
     fn parsed(name: &str, text: &str) -> Result<Value, String> {
-        let document = Document::parse(Path::new(name), Format::Json, text.to_owned());
+        let format = Document::format_of(Path::new(name), Format::Json);
+        let document = Document::parse(Path::new(name), format, text.to_owned());
         document.map(|document| document.root).map_err(|error| error.to_string())
     }
 
@@ -257,11 +256,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for name in ["x.json", "x.yaml", "x.toml"] {
             let file = folder.path().join(name);
-            assert!(Document::read(&file, Format::Json).unwrap().is_none());
-            let mut document = Document::new(&file, Format::Json);
+            let format = Document::format_of(&file, Format::Json);
+            assert!(Document::read(&file, format).unwrap().is_none());
+            let mut document = Document::new(&file, format);
             document.root = json!({"servers": {"a": {"args": ["", "a b", "no", "1", "\\\"'\n"], "env": {}}}});
             document.write(0o600).unwrap();
-            let read = Document::read(&file, Format::Json).unwrap().unwrap();
+            let read = Document::read(&file, format).unwrap().unwrap();
             assert_eq!(read.root, document.root, "{name}");
         }
     }

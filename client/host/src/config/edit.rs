@@ -7,7 +7,7 @@ use crate::entry::ServerEntry;
 use crate::error::HostError;
 use crate::surroundings::Surroundings;
 use serde_json::{Map, Value};
-use sparring_profiles::{Settings, Shape};
+use sparring_profiles::{Format, Settings, Shape};
 use std::path::{Path, PathBuf};
 
 /// Which file is edited.
@@ -38,9 +38,10 @@ pub fn add(
     let dialect = Dialect::new(&settings.config);
     let written = dialect.write(entry)?;
     let (file, legacy) = target(settings, around, scope)?;
-    let mut document = match Document::read(&file, settings.config.format)? {
+    let format = format(settings, scope);
+    let mut document = match Document::read(&file, format)? {
         Some(document) => document,
-        None => fresh(settings, &dialect, &file, legacy.as_deref())?,
+        None => fresh(settings, &dialect, Document::new(&file, format), legacy.as_deref())?,
     };
     let at = root_of(settings, &dialect, &document);
     let servers = descend(&mut document.root, &at).ok_or_else(|| not_a_place(&file, &at))?;
@@ -89,13 +90,21 @@ pub fn remove(
         }
     };
     for file in files {
-        let Some(mut document) = Document::read(&file, settings.config.format)? else { continue };
+        let Some(mut document) = Document::read(&file, format(settings, scope))? else { continue };
         if take(&dialect, &mut document, name)? {
             finish(settings, document)?;
             return Ok(Some(file));
         }
     }
     Ok(None)
+}
+
+/// The host's format, or that of the ending of a file that the user names.
+fn format(settings: &Settings, scope: &Scope) -> Format {
+    match scope {
+        Scope::File(file) => Document::format_of(file, settings.config.format),
+        Scope::User | Scope::Project => settings.config.format,
+    }
 }
 
 fn take(dialect: &Dialect, document: &mut Document, name: &str) -> Result<bool, HostError> {
@@ -147,10 +156,9 @@ fn target(
 fn fresh(
     settings: &Settings,
     dialect: &Dialect,
-    file: &Path,
+    mut document: Document,
     legacy: Option<&Path>,
 ) -> Result<Document, HostError> {
-    let mut document = Document::new(file, settings.config.format);
     let mut servers = match settings.config.shape.first() {
         Some(Shape::List) => Value::Array(Vec::new()),
         _ => Value::Object(Map::new()),

@@ -21,7 +21,7 @@ pub(super) fn read(
     let imports = config.imports.iter().filter(|_| import);
     for template in imports.chain(&config.imports_http) {
         let Some(file) = located(template, around, project.as_deref()) else { continue };
-        let document = match Document::read(&file, Format::Json) {
+        let document = match Document::read(&file, Document::format_of(&file, Format::Json)) {
             Ok(Some(document)) => document,
             Ok(None) => continue,
             Err(error) => {

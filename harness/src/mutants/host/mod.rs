@@ -44,6 +44,7 @@ pub(super) fn areas() -> Vec<Mutant> {
         disclosure::MUTANTS,
         guarded::SETTINGS,
         guarded::MUTANTS,
+        shown::SETTINGS,
         shown::MUTANTS,
     ]
     .concat()

@@ -1,8 +1,68 @@
 //! Faults in what hosts configure, in environments, in names, and in how results and wrappers reach the model.
 
-use crate::mutants::{Mutant, settings};
+use crate::drivers::ClientSetup;
+use crate::mutants::{Mutant, of_host, settings};
+use sparring_host::env::EnvRules;
+use sparring_host::{HostError, ServerEntry, Surroundings};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-pub(super) const MUTANTS: &[Mutant] = &settings![
+/// The rules for environments, with another answer to one question.
+struct Bent {
+    rules: Arc<dyn EnvRules>,
+    /// Variables are replaced once more.
+    twice: bool,
+    /// What is inherited lies on top.
+    inherited_wins: bool,
+}
+
+impl EnvRules for Bent {
+    fn expand(&self, entry: &ServerEntry, around: &Surroundings) -> Result<ServerEntry, HostError> {
+        let once = self.rules.expand(entry, around)?;
+        if self.twice { self.rules.expand(&once, around) } else { Ok(once) }
+    }
+
+    fn environment(&self, entry: &ServerEntry, around: &Surroundings) -> BTreeMap<String, String> {
+        let mut child = self.rules.environment(entry, around);
+        if self.inherited_wins {
+            child.extend(around.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        child
+    }
+
+    fn cwd(&self, entry: &ServerEntry, around: &Surroundings) -> PathBuf {
+        self.rules.cwd(entry, around)
+    }
+
+    fn headers(
+        &self,
+        entry: &ServerEntry,
+        around: &Surroundings,
+    ) -> Result<Vec<(String, String)>, HostError> {
+        self.rules.headers(entry, around)
+    }
+}
+
+fn bends(setup: &mut ClientSetup, bend: fn(&mut Bent)) {
+    setup.parts(move |parts| {
+        let rules = Arc::clone(&parts.env);
+        let mut bent = Bent { rules, twice: false, inherited_wins: false };
+        bend(&mut bent);
+        parts.env = Arc::new(bent);
+    });
+}
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    of_host("chaz", "inherited-beats-own", "Lets its own variables win over those of the entry.", |s| {
+        bends(s, |bent| bent.inherited_wins = true);
+    }),
+    of_host("zut", "expands-twice", "Replaces variables in the values of variables.", |s| {
+        bends(s, |bent| bent.twice = true);
+    }),
+];
+
+pub(super) const SETTINGS: &[Mutant] = &settings![
     "chaz": "minimal-environment", "Passes only a few variables on.", "env.inherit" = "minimal";
     "zut": "leaks-environment", "Passes its whole environment on.", "env.inherit" = "all";
     "zut": "bare-environment", "Passes nothing on.", "env.inherit" = "none";

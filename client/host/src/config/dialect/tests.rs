@@ -9,7 +9,8 @@ fn settings(host: &str) -> ConfigSettings {
 }
 
 fn read_as(settings: &ConfigSettings, name: &str, text: &str) -> Result<Loaded, String> {
-    let document = Document::parse(Path::new(name), Format::Json, text.to_owned()).unwrap();
+    let format = Document::format_of(Path::new(name), Format::Json);
+    let document = Document::parse(Path::new(name), format, text.to_owned()).unwrap();
     let mut loaded = Loaded::default();
     let read = Dialect::new(settings).read(&document, &Source::default(), &mut loaded);
     read.map(|()| loaded).map_err(|error| error.to_string())
