@@ -338,7 +338,7 @@ impl Reference {
             }
         }
         if !open.idle {
-            self.contact(&host, &session).await?;
+            self.contact(&host, &session, open).await?;
         }
         self.report(&host, &session, open.idle).await
     }
@@ -447,7 +447,7 @@ impl Reference {
     }
 
     /// Sees to it that the servers are contacted, as a user could who does not want to wait.
-    async fn contact(&self, host: &Host, session: &Session) -> Result<(), Failure> {
+    async fn contact(&self, host: &Host, session: &Session, open: &op::Open) -> Result<(), Failure> {
         let settings = host.settings();
         match settings.startup.connect {
             Connect::Launch | Connect::Session => {}
@@ -457,6 +457,15 @@ impl Reference {
                 let starts = names.into_iter().map(|server| session.control(Control::Start { server }));
                 // What came of it is in the status.
                 drop(futures_util::future::join_all(starts).await);
+            }
+        }
+        // Whoever wants to be connected, and has configured nothing, signs in where that is asked for.
+        if open.entries.is_empty() && !open.config {
+            for entry in host.entries().iter() {
+                if let Some(HostError::NeedsLogin { .. }) = session.failure_of(&entry.name) {
+                    // What came of it is in the status.
+                    drop(session.login(&entry.name).await);
+                }
             }
         }
         Ok(())
