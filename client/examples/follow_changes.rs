@@ -7,6 +7,8 @@
 //!
 //! Without arguments it does nothing.
 
+#![expect(clippy::print_stdout, reason = "that is what it is for")]
+
 use sparring_client::core::Event;
 use sparring_client::{Client, HttpTarget, ListKind, Settings, StdioTarget, Target};
 

@@ -182,6 +182,8 @@ impl Client {
         };
         let prior = site.as_deref().and_then(|site| self.parts.eras.get(site));
         let knew_nothing = prior.is_none();
+        // What was learnt before is not made younger by being used.
+        let asked = !matches!(prior, Some(Prior::Discovered(_)));
         let (inner, started) = self.attempt(server, target, transport, prior).await?;
         let unasked = inner.status.borrow().unasked && transport == Transport::Stdio;
         let (inner, started) = if started.is_err() && unasked && knew_nothing {
@@ -190,7 +192,7 @@ impl Client {
         } else {
             (inner, started)
         };
-        if let Some(site) = site.as_deref() {
+        if let Some(site) = site.as_deref().filter(|_| asked || started.is_err()) {
             let negotiated = inner.status.borrow().negotiated.clone();
             let negotiated = negotiated.as_deref().filter(|_| started.is_ok());
             self.parts.eras.learn(site, negotiated, transport);

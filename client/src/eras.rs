@@ -48,25 +48,28 @@ impl Eras {
     /// Takes in what a connection has come to; `None`: it has failed.
     pub(crate) fn learn(&self, site: &str, negotiated: Option<&Negotiated>, transport: Transport) {
         let mut known = self.known();
-        let entry = negotiated.and_then(|negotiated| {
+        let entry = negotiated.map(|negotiated| {
             if negotiated.revision.has_handshake() {
-                return Some((Prior::Legacy, None));
+                return (Prior::Legacy, None);
             }
             // Another connection may be another user's.
             let hint = negotiated.hint;
             // A process that was started anew is asked anew.
             let shared = hint.public && hint.ttl > Duration::ZERO && transport == Transport::Http;
-            shared.then(|| (Prior::Discovered(negotiated.clone()), Instant::now().checked_add(hint.ttl)))
+            match shared {
+                true => (Prior::Discovered(negotiated.clone()), Instant::now().checked_add(hint.ttl)),
+                false => (Prior::Stateless, None),
+            }
         });
         match entry {
-            // What was learnt before is not made younger by being used.
-            Some((Prior::Discovered(_), _)) if known.contains_key(site) => {}
             Some(entry) => {
                 if known.len() >= MAX_KNOWN {
                     known.clear();
                 }
                 known.insert(site.to_owned(), entry);
             }
+            // One that is asked in any case loses nothing by being remembered.
+            None if matches!(known.get(site), Some((Prior::Stateless, _))) => {}
             None => {
                 known.remove(site);
             }
@@ -75,5 +78,53 @@ impl Eras {
 
     pub(crate) fn forget(&self, site: &str) {
         self.known().remove(site);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Hint;
+    use serde_json::{Map, Value};
+    use sparring_wire::Revision;
+
+    fn outcome(revision: Revision, ttl: u64, public: bool) -> Negotiated {
+        Negotiated {
+            revision,
+            capabilities: Map::new(),
+            server_info: Value::Null,
+            instructions: None,
+            discovered: true,
+            hint: Hint { ttl: Duration::from_millis(ttl), public, stated: true },
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_remembered_depends_on_what_the_server_allows() {
+        let eras = Eras::default();
+        let stateless = |ttl, public| outcome(Revision::STATELESS, ttl, public);
+        for (negotiated, transport, expected) in [
+            (outcome(Revision::V2025_11_25, 0, false), Transport::Http, Prior::Legacy),
+            (stateless(0, true), Transport::Http, Prior::Stateless),
+            (stateless(500, false), Transport::Http, Prior::Stateless),
+            (stateless(500, true), Transport::Stdio, Prior::Stateless),
+            (stateless(500, true), Transport::Http, Prior::Discovered(stateless(500, true))),
+        ] {
+            eras.learn("s", Some(&negotiated), transport);
+            assert_eq!(eras.get("s"), Some(expected));
+        }
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert_eq!(eras.get("s"), None);
+    }
+
+    #[tokio::test]
+    async fn a_failed_start_makes_only_assumptions_doubtful() {
+        let eras = Eras::default();
+        eras.learn("s", Some(&outcome(Revision::V2025_11_25, 0, false)), Transport::Stdio);
+        eras.learn("s", None, Transport::Stdio);
+        assert_eq!(eras.get("s"), None);
+        eras.learn("s", Some(&outcome(Revision::STATELESS, 0, false)), Transport::Stdio);
+        eras.learn("s", None, Transport::Stdio);
+        assert_eq!(eras.get("s"), Some(Prior::Stateless));
     }
 }

@@ -21,7 +21,7 @@ use registry::Registry;
 use serde_json::{Value, json};
 use sparring_client::{Connection, Entry};
 use sparring_profiles::{
-    Connect, EventName, FoundLasts, OnFailure, Reload, RetryFailed, Settings, Visible as When,
+    Connect, EventName, FoundLasts, OnChange, OnFailure, Reload, RetryFailed, Settings, Visible as When,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -380,6 +380,13 @@ impl Session {
         let settings = self.settings();
         if settings.startup.listing_starts {
             self.bootstrap().await.map_err(|error| self.context().parts.redact.failure(error))?;
+        }
+        if settings.list_changed.tools == OnChange::RefetchNow
+            && settings.list_changed.visible == When::AtOnce
+        {
+            // The new list is on its way; the old one would be a lie.
+            let all: Vec<String> = self.entries().iter().map(|entry| entry.name.clone()).collect();
+            self.catch_up(&all, true).await;
         }
         let registry = self.registry()?;
         let stage = self.stage(&registry);

@@ -14,6 +14,8 @@ use std::time::Duration;
 pub enum Prior {
     /// It wants a handshake.
     Legacy,
+    /// It was stateless when it was last asked.
+    Stateless,
     /// It is stateless; this is the outcome of a `server/discover` that is still fresh.
     Discovered(Negotiated),
 }

@@ -147,6 +147,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("ignores-ttl", "Asks again for what is still fresh.", |s| {
         s.client(|settings| settings.honour_ttl = false);
     }),
+    mutant("refuses-odd-ttl", "Refuses results that don't say properly how long they are fresh.", |s| {
+        refuses(s, "resources/read", |_, result| result["ttlMs"].as_i64().is_none_or(|ttl| ttl < 0));
+    }),
     mutant("caches-for-ever", "Takes everything that it has got for fresh.", |s| {
         incoming(s, |p| {
             if p.answers("resources/read") {

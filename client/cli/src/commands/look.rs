@@ -53,7 +53,7 @@ pub(super) async fn status(app: &App, name: Option<&str>, stop: &Stop) -> Result
     .await?;
     let faults = loaded.faults.iter().filter(|_| name.is_none());
     if app.global.json {
-        let mut all: Vec<Value> = seen.iter().map(|seen| as_json(seen)).collect();
+        let mut all: Vec<Value> = seen.iter().map(as_json).collect();
         all.extend(
             faults
                 .clone()

@@ -52,7 +52,10 @@ pub(super) async fn login(app: &App, name: &str, no_browser: bool, stop: &Stop) 
     let (client, target) = client(app, &entry, Arc::clone(&desk))?;
     let pasted = async {
         announced.recv().await;
-        while pastes {
+        if !pastes {
+            return std::future::pending().await;
+        }
+        loop {
             let question = "If the browser runs elsewhere, paste the address that it ends at: ";
             let Some(address) = person::ask(question.to_owned()).await else { break };
             match desk.back(name, WayBack::Pasted(address)) {

@@ -85,7 +85,7 @@ impl Server {
                 Err(HostError::Disabled(self.entry.name.clone(), "it was stopped by hand".to_owned()))
             }
             (Phase::Failed(error), wish) => match (settings.startup.retry_failed, wish) {
-                (RetryFailed::NextBootstrap, Wish::Bootstrap) | (RetryFailed::NextCall, _) => {
+                (RetryFailed::NextBootstrap, Wish::Bootstrap) | (RetryFailed::NextCall, Wish::Call) => {
                     self.start(settings).await
                 }
                 _ => Err(error),

@@ -12,7 +12,7 @@ use crate::policy::{Standing, Visible, Withheld};
 use crate::server::{cache_key, entries};
 use crate::wrappers::Advertised;
 use serde_json::{Value, json};
-use sparring_client::{Entry, ListKind};
+use sparring_client::{Connection, Entry, ListKind};
 use sparring_profiles::{Settings, Visible as When};
 use std::sync::Arc;
 
@@ -286,7 +286,9 @@ impl Session {
     /// what is there, if that does.
     pub(super) async fn catch_up(&self, servers: &[String], read: bool) {
         for server in servers {
-            if let Some(connection) = self.connection(server).filter(|_| read) {
+            // What was never read, since the tools are supplied or there are none, can't be out of date.
+            let was_read = |connection: &Connection| connection.cached(ListKind::Tools).is_some();
+            if let Some(connection) = self.connection(server).filter(|it| read && was_read(it)) {
                 // A list that can't be had leaves things as they are.
                 drop(connection.known(ListKind::Tools).await);
             }

@@ -151,6 +151,10 @@ impl ClientSetup {
             if let (true, Some(registered)) = (oauth, &registered) {
                 settings.oauth.get_or_insert_default().registered.push(registered.clone());
             }
+            if let Some(oauth) = settings.oauth.as_mut().filter(|_| revision <= Revision::V2025_03_26) {
+                // Resource metadata are younger than that: who has such a server says that it uses OAuth.
+                oauth.needs_metadata = false;
+            }
         });
         Ok(setup)
     }

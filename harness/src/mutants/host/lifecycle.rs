@@ -129,4 +129,15 @@ pub(super) const SETTINGS: &[Mutant] = &settings![
     "zut": "leaves-sessions-open", "Ends no session.", "shutdown.deletes_session" = false;
     "zut": "speaks-legacy-sse-all-the-same", "Speaks HTTP+SSE.", "transports.kinds" = ["stdio", "http", "sse"];
     "zidane": "connection-per-call", "Connects for each call.", "transports.persist" = false;
+    "zut": "ends-servers-alone", "Ends a server without what it has started.", "shutdown.own_group" = false;
+    "mouaif": "closes-kept-servers", "Ends servers that nobody has.", "pool.keeps_started" = false;
+    "mouaif": "one-process-for-all-projects", "Has one server for all projects.", "pool.per_context" = false;
+    "zut": "a-connection-for-each-agent", "Connects for each agent.", "transports.shared_by_agents" = false;
+    "zidane": "one-connection-for-all-agents", "Connects once for all agents.",
+        "transports.shared_by_agents" = true;
+    "zidane": "forgets-configured-headers", "Sends no configured header fields.",
+        "transports.static_headers" = false;
+    "zidane": "restart-starts-at-once", "Starts a server at once that is restarted by hand.",
+        "pool.restart_waits" = false;
+    "chaz": "no-first-wait", "Makes the first attempt at once.", "restart.first_wait" = false;
 ];
