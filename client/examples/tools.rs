@@ -6,8 +6,6 @@
 //! CALL=echo ARGUMENTS='{"message":"hi"}' cargo run -p sparring-client --example tools -- some-server --stdio
 //! ```
 
-#![expect(clippy::print_stdout, reason = "an example shows what it found")]
-
 use sparring_client::{Client, Error, HttpTarget, Settings, StdioTarget, Target};
 use std::io::Write as _;
 
