@@ -9,7 +9,7 @@ use serde_json::Value;
 use sparring_client::core::Event;
 use sparring_client::{Connection, ListKind};
 use sparring_host::config::{ConfigFiles, ConfigSource as _, Loaded};
-use sparring_host::events::{EventSink, HostEvent};
+use sparring_host::events::{EventSink, HostEvent, Trace};
 use sparring_host::redact::{Redact, Redactor};
 use sparring_host::{Host, ServerEntry, Session, SessionOptions, Surroundings};
 use sparring_profiles::{Connect, EventName, Profile, Settings};
@@ -117,6 +117,11 @@ impl App {
         let mut builder = Host::builder(self.settings.clone(), self.around.clone()).entries(entries);
         if self.global.verbose {
             builder = builder.events(Arc::new(Aloud));
+        }
+        if let Some(file) = &self.global.trace {
+            let trace = Trace::append(file)
+                .map_err(|error| Failure::new(Code::Usage, format!("--trace {}: {error}", file.display())))?;
+            builder = builder.events(Arc::new(trace));
         }
         let builder = builder.client(|client| client.callbacks(Arc::new(Person)));
         let host = Host::launch(builder).await?;

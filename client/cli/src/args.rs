@@ -33,6 +33,7 @@ Exit codes:
   4    There is no such server, tool, resource or prompt.
   5    The user has to sign in (`login`), or signing in failed.
   6    There was no answer in time.
+  129  The terminal is gone.
   130  Interrupted.
   143  Terminated.";
 
@@ -60,6 +61,9 @@ pub(crate) struct Global {
     /// What servers log and write to stderr, and progress, goes to stderr.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
+    /// Appends what happens to the servers to this file, a line of JSON for each event.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Seconds that a start or a request may take, instead of those of profile and configuration.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<f64>,
@@ -165,6 +169,10 @@ pub(crate) enum Command {
         /// Its name.
         name: String,
     },
+    /// Plays the client that `sparring run` tests: speaks its driver protocol on stdin and stdout.
+    ///
+    /// For `sparring run --driver adapter -- sparring-client adapter`; with `--profile` as that host.
+    Adapter,
     /// Plays the client in the official conformance framework: `MCP_CONFORMANCE_SCENARIO` names the scenario.
     Official {
         /// The URL of the framework's server.
