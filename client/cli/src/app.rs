@@ -47,6 +47,8 @@ impl App {
         let mut settings = profile.settings();
         // A person asks for servers one by one.
         settings.startup.connect = Connect::FirstCall;
+        // Signing in is a command of its own; all others end where a login is needed.
+        settings.auth.interactive_start = false;
         if let Some(seconds) = global.timeout {
             settings.timeouts.startup_s = seconds;
             settings.timeouts.tool_s = seconds;
