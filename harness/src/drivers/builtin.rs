@@ -16,6 +16,7 @@ use setup::{changed, roots};
 use sparring_client::{
     CallOptions, CancelSwitch, CompletionRef, Connection, Event, ListKind, RequestOptions,
 };
+use sparring_host::config::ConfigFiles;
 use sparring_host::disclosure::{DisclosureOptions, SearchMode};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
 use sparring_profiles::{Connect, OnChange, Settings};
@@ -79,6 +80,7 @@ impl Driver for Builtin {
                 || newest && revision.is_stateless()
         };
         let lacks = |feature: &str| match feature {
+            "progress" => !settings.results.streams,
             "oauth" => !settings.auth.oauth,
             "headers" => !settings.transports.static_headers,
             feature => CAN_NOT.contains(&feature),
@@ -305,10 +307,9 @@ impl Reference {
             }
         };
         let host = running.host.clone();
-        let is_on = |setting: &str| open.set.get(setting).is_some_and(|value| value.0 == true);
         let options = SessionOptions {
-            isolated: is_on("session.isolated"),
-            without_servers: is_on("session.without_servers"),
+            isolated: is_on(open, "session.isolated"),
+            without_servers: is_on(open, "session.without_servers"),
             cwd: open.cwd.as_ref().map(|path| self.case.directory.join(path)),
             project: open.project.as_ref().map(|path| self.case.directory.join(path)),
             disclosure: DisclosureOptions {
@@ -368,6 +369,12 @@ impl Reference {
             .client(setup.client_hook());
         if !open.config {
             builder = builder.entries(self.entries(open)?);
+        } else if is_on(open, "config.import") {
+            let files = ConfigFiles::new(&setup.host).import(true);
+            builder = builder.parts(move |mut parts| {
+                parts.config = Arc::new(files);
+                parts
+            });
         }
         if let Some(predicate) = predicate(open) {
             builder = builder.parts(move |mut parts| {
@@ -637,6 +644,11 @@ impl Reference {
 }
 
 /// What the `predicate`s of the entries say together.
+/// Whether `open` turns this setting on.
+fn is_on(open: &op::Open, setting: &str) -> bool {
+    open.set.get(setting).is_some_and(|value| value.0 == Value::from(true))
+}
+
 fn predicate(open: &op::Open) -> Option<sparring_host::filter::ToolPredicate> {
     let chosen: HashMap<String, Vec<String>> = open
         .entries
