@@ -104,3 +104,14 @@ fn credentials_are_kept_between_runs_until_they_are_forgotten() {
     home.run(&["logout", "web", "--json"]).ends_with(0);
     assert!(!std::fs::read_to_string(&kept).unwrap().contains("access"));
 }
+
+#[cfg(not(feature = "keychain"))]
+#[test]
+fn a_keychain_that_the_program_lacks_is_an_error_and_no_file() {
+    let home = Home::new();
+    let mock = Mock::start(&home);
+    let words = ["--profile", "mouaif", "login", "web", "--no-browser"];
+    home.run(&["--profile", "mouaif", "add", "web", "--url", &mock.url]).ends_with(0);
+    home.run(&words).ends_with(2).warns("built without the feature `keychain`");
+    assert!(!home.path(".local/state/sparring-client/credentials.json").exists());
+}
