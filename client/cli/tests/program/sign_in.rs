@@ -110,8 +110,10 @@ fn credentials_are_kept_between_runs_until_they_are_forgotten() {
 fn a_keychain_that_the_program_lacks_is_an_error_and_no_file() {
     let home = Home::new();
     let mock = Mock::start(&home);
-    let words = ["--profile", "mouaif", "login", "web", "--no-browser"];
-    home.run(&["--profile", "mouaif", "add", "web", "--url", &mock.url]).ends_with(0);
-    home.run(&words).ends_with(2).warns("built without the feature `keychain`");
+    let profile = "[host]\nname = \"kept\"\nextends = \"reference\"\n[auth]\nstore = \"keychain\"\n";
+    std::fs::write(home.path("work/kept.toml"), profile).unwrap();
+    home.run(&["add", "web", "--url", &mock.url]).ends_with(0);
+    let login = home.run(&["--profile", "kept.toml", "login", "web", "--no-browser"]);
+    login.ends_with(2).warns("built without the feature `keychain`");
     assert!(!home.path(".local/state/sparring-client/credentials.json").exists());
 }

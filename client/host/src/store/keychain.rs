@@ -164,10 +164,10 @@ mod tests {
             vault: Arc::clone(&vault) as Arc<dyn Vault>,
             locks: folder.path().to_owned(),
         };
-        let (one, two) = (key("one"), CredentialKey { issuer: "https://other.test".into(), ..key("one") });
+        let (one, two) = (key("one", "a"), key("one", "b"));
         store.put(&one, &record("a")).await.unwrap();
         store.put(&two, &record("b")).await.unwrap();
-        store.put(&key("two"), &record("c")).await.unwrap();
+        store.put(&key("two", "a"), &record("c")).await.unwrap();
         store.put(&one, &record("d")).await.unwrap();
         let of_one = store.of_server("one").await.unwrap();
         assert_eq!(of_one, [(two.clone(), record("b")), (one.clone(), record("d"))]);
