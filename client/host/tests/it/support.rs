@@ -183,6 +183,9 @@ fn serve() {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         log(&method);
+        if message["params"]["_meta"]["progressToken"] != Value::Null {
+            log("progress is asked for");
+        }
         let result = match method.as_str() {
             "initialize" if has("hang") => continue,
             "tools/list" if has("slow-list") => continue,
