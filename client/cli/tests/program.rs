@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 
+#[cfg(unix)]
+#[path = "program/sign_in.rs"]
+mod sign_in;
+
 const SERVER: &str = "serve";
 
 /// A person's home and working directory.
@@ -158,6 +162,7 @@ fn serve() {
         };
         send(answer);
     }
+    log("end of stdin");
     // The harness has something to say at the end of a test, which is no message.
     std::process::exit(0);
 }
@@ -301,18 +306,37 @@ fn tools_are_called() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_call_is_cancelled() {
+fn a_signal_cancels_the_call_and_ends_the_server() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        let home = Home::new();
+        home.with_server("s", "");
+        let mut command = home.command(&["-v", "call", "s", "slow"]);
+        let mut child =
+            command.stderr(std::process::Stdio::piped()).stdin(std::process::Stdio::null()).spawn().unwrap();
+        let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("s: 1 of 2: half")));
+        let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+        // By the time the program ends, the server has.
+        assert!(home.log().ends_with("notifications/cancelled\nend of stdin\n"), "{signal}: {}", home.log());
+    }
+}
+
+#[test]
+fn what_happens_can_be_traced() {
     let home = Home::new();
     home.with_server("s", "");
-    let mut command = home.command(&["-v", "call", "s", "slow"]);
-    let mut child =
-        command.stderr(std::process::Stdio::piped()).stdin(std::process::Stdio::null()).spawn().unwrap();
-    let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().contains("s: 1 of 2: half")));
-    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(interrupted.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(home.log().contains("notifications/cancelled"), "{}", home.log());
+    for _ in 0..2 {
+        home.run(&["call", "s", "echo", "text=hi", "--trace", "trace.ndjson"]).ends_with(0).says("hi");
+    }
+    let trace = std::fs::read_to_string(home.path("work/trace.ndjson")).unwrap();
+    let events: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let connects = events.iter().filter(|event| event["kind"] == "connect" && event["server"] == "s").count();
+    assert_eq!(connects, 2, "{trace}");
+    assert!(!trace.contains("blue-whale-7"), "{trace}");
+    let nowhere = home.run(&["call", "s", "echo", "--trace", "no/such/folder"]).ends_with(2);
+    nowhere.warns("--trace no/such/folder: ");
 }
 
 #[test]
@@ -467,6 +491,7 @@ fn the_help_is_complete() {
         "prompt",
         "login",
         "logout",
+        "adapter",
         "official",
     ] {
         assert!(help.stdout.contains(&format!("\n  {command} ")), "{command}: {}", help.stdout);

@@ -170,6 +170,7 @@ pub struct Control {
     pub setting: Option<String>,
     /// `set`: its value, as JSON; `login`: how the code comes back, `"loopback"`, `"paste"` or `"forward"`.
     #[serde(default, deserialize_with = "maybe_json", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "JsonText")]
     pub value: Option<JsonText>,
     /// By this agent; the first by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,8 @@ use crate::support::{Folder, args, profile};
 use serde_json::json;
 use sparring_client::{CallOptions, RequestOptions};
 use sparring_host::{Control, Host, HostError, Inspect, SessionOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[tokio::test]
 async fn servers_fail_alone_and_tools_are_called_under_composed_names() {
@@ -26,8 +28,8 @@ async fn servers_fail_alone_and_tools_are_called_under_composed_names() {
 }
 
 #[tokio::test]
-async fn progress_is_asked_for_only_where_somebody_gets_it() {
-    for (host, asked) in [("zut", 1), ("chaz", 0)] {
+async fn progress_is_passed_on_only_where_the_host_does_that() {
+    for (host, passed_on) in [("zut", true), ("chaz", false)] {
         let folder = Folder::new();
         let entries = vec![folder.server("one", &[])];
         let host = Host::launch(folder.host(profile(host), entries)).await.unwrap();
@@ -35,13 +37,15 @@ async fn progress_is_asked_for_only_where_somebody_gets_it() {
         session.control(Control::AutoApprove { on: true }).await.unwrap();
         let tools = session.tools().await.unwrap();
         let name = &tools.iter().find(|tool| tool.raw() == Some("echo")).unwrap().name;
+        let told = Arc::new(AtomicBool::new(false));
+        let teller = Arc::clone(&told);
         let options = CallOptions {
             request: RequestOptions { progress: true, ..RequestOptions::default() },
-            progress: Some(std::sync::Arc::new(drop)),
+            progress: Some(Arc::new(move |_| teller.store(true, Ordering::SeqCst))),
             ..CallOptions::default()
         };
         session.call(name, args(json!({"text": "hi"})), options).await.unwrap();
         host.close().await;
-        assert_eq!(folder.count("one progress is asked for"), asked);
+        assert_eq!(told.load(Ordering::SeqCst), passed_on);
     }
 }
