@@ -90,6 +90,7 @@ pub(super) const SETTINGS: &[Mutant] = &settings![
     "mouaif": "reports-calls-under-another-name", "Calls a call something else.", "events.names.tool_call" = "called";
     "mouaif": "reports-results-under-another-name", "Calls a result something else.",
         "events.names.tool_result" = "answered";
+    "chaz": "progress-as-result", "Passes progress on.", "results.streams" = true;
     "zut": "no-allow-list", "Offers what is not allowed.", "discovery.filters" = ["deny"];
     "zut": "no-deny-list", "Offers what is denied.", "discovery.filters" = ["allow"];
     "zut": "matches-composed-names", "Compares filters with composed names.", "discovery.filter_names" = "composed";
