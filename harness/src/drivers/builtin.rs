@@ -81,7 +81,6 @@ impl Driver for Builtin {
                 || newest && revision.is_stateless()
         };
         let lacks = |feature: &str| match feature {
-            "progress" => !settings.results.streams,
             "oauth" => !settings.auth.oauth,
             "headers" => !settings.transports.static_headers,
             feature => CAN_NOT.contains(&feature),

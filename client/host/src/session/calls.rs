@@ -219,7 +219,7 @@ impl Session {
     ) -> Result<ModelResult, HostError> {
         let (context, settings) = (self.context(), self.settings());
         if !settings.results.streams {
-            // Nobody would get it, so the server is not asked for it.
+            // Results come whole; if progress is asked for, then to see that the call is alive.
             options.progress = None;
             options.request.progress = false;
         }

@@ -2,7 +2,7 @@
 
 use super::plain;
 use crate::drivers::ClientSetup;
-use crate::mutants::decorate::{RawName, names_tools, params};
+use crate::mutants::decorate::{RawName, names_tools, params, results};
 use crate::mutants::{Mutant, of_host, settings};
 use serde_json::{Value, json};
 use sparring_host::shape::ToolShaper;
@@ -72,6 +72,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of_host("zut", "removes-nested-combinators", "Takes combinators out of schemas everywhere.", |s| {
         shapes(s, without_combinators);
     }),
+    of_host("mouaif", "reports-no-failures", "Takes each result for a good one.", |s| {
+        results(s, "tools/call", |result| {
+            result["isError"] = json!(false);
+        });
+    }),
     of_host("zut", "drops-unknown-arguments", "Sends only arguments that the shown schema names.", |s| {
         params(s, "tools/call", |params| {
             if params["name"] == "either" {
@@ -82,6 +87,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ];
 
 pub(super) const SETTINGS: &[Mutant] = &settings![
+    "mouaif": "reports-calls-under-another-name", "Calls a call something else.", "events.names.tool_call" = "called";
+    "mouaif": "reports-results-under-another-name", "Calls a result something else.",
+        "events.names.tool_result" = "answered";
+    "chaz": "progress-as-result", "Passes progress on.", "results.streams" = true;
     "zut": "no-allow-list", "Offers what is not allowed.", "discovery.filters" = ["deny"];
     "zut": "no-deny-list", "Offers what is denied.", "discovery.filters" = ["allow"];
     "zut": "matches-composed-names", "Compares filters with composed names.", "discovery.filter_names" = "composed";
