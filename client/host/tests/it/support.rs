@@ -191,6 +191,7 @@ fn serve() {
         std::process::exit(3);
     }
     if has("stray") {
+        #[expect(clippy::zombie_processes, reason = "it is there to outlive this process")]
         let stray = std::process::Command::new("setsid")
             .args(["sleep", "600"])
             .stdin(std::process::Stdio::null())
