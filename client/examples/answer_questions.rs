@@ -6,6 +6,8 @@
 //!
 //! Without arguments it does nothing.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it found")]
+
 use async_trait::async_trait;
 use sparring_client::core::{ElicitAnswer, Elicitation, RpcError};
 use sparring_client::{

@@ -6,6 +6,8 @@
 //!
 //! Without arguments it does nothing.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it found")]
+
 use serde_json::{Map, Value};
 use sparring_client::{Client, Settings, StdioTarget, Target};
 

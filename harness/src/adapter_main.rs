@@ -61,10 +61,11 @@ pub(crate) fn leave_process_behind() -> std::io::Result<()> {
     command.spawn().map(drop)
 }
 
+/// What is wrong with a mutant.
+type Change = fn(&mut ClientSetup);
+
 /// Which client the arguments mean: `--as PROFILE`, or the name of a mutant, or nothing.
-fn chosen(
-    mut arguments: impl Iterator<Item = String>,
-) -> Result<(Builtin, Option<fn(&mut ClientSetup)>), String> {
+fn chosen(mut arguments: impl Iterator<Item = String>) -> Result<(Builtin, Option<Change>), String> {
     match arguments.next().as_deref() {
         None => Ok((Builtin::new(), None)),
         Some("--as") => {

@@ -806,7 +806,7 @@ fn the_reference_client_restarts_a_server() {
 
 fn the_reference_client_can_be_changed() {
     let changed = Builtin::new().with(Arc::new(|setup: &mut ClientSetup| {
-        setup.client(|settings| settings.name = "another".to_owned())
+        setup.client(|settings| settings.name = "another".to_owned());
     }));
     let run = builtin(&changed, Transport::Stdio, r#"{"tools": ["echo"]}"#, USE);
     assert!(has(&run, |what| matches!(what, What::Line(line) if line.text.contains("\"another\""))));

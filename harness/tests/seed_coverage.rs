@@ -1,7 +1,7 @@
 //! docs/seed-coverage.md: what five real hosts do, and what tries it. Made of profiles/seed-features.toml, the scenarios and
 //! the mutants; this sees to it that the page is up to date and says what is missing.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 use serde::Deserialize;
 use sparring_profiles::BUILT_IN;
@@ -119,7 +119,7 @@ reference client those scenarios fail. The features stand in [seed-features.toml
 }
 
 /// Features that nothing tries yet. The goal is none; the number goes down and never up.
-const MISSING: usize = 244;
+const MISSING: usize = 80;
 
 #[test]
 fn the_page_is_up_to_date_and_nothing_new_is_missing() {
@@ -151,7 +151,7 @@ fn every_feature_is_sound() {
             assert!(sparring_profiles::field(field).is_some(), "{id}: there is no field {field}");
         }
         assert!(
-            feature.not_judged.is_some() != !feature.scenarios.is_empty(),
+            feature.not_judged.is_some() == feature.scenarios.is_empty(),
             "{id} has scenarios, or a reason why it has none"
         );
     }
@@ -179,4 +179,4 @@ fn every_promise_of_a_built_in_profile_is_judged() {
 }
 
 /// Promises of the built-in profiles that no scenario checks yet. The goal is none.
-const UNJUDGED: usize = 140;
+const UNJUDGED: usize = 42;

@@ -6,6 +6,8 @@
 //!
 //! Without arguments it does nothing.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it found")]
+
 use sparring_host::config::ConfigFiles;
 use sparring_host::{Host, SessionOptions, Surroundings};
 use sparring_profiles::Profile;

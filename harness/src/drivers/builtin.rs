@@ -1,5 +1,6 @@
 //! The `builtin` driver: the reference client, in this process, as the host that a profile describes.
 
+mod desk;
 mod setup;
 
 pub use setup::{CallHook, ClientSetup, Customise};
@@ -9,16 +10,18 @@ use crate::dialect;
 use crate::driver::{CaseContext, Driver, DriverError, Hello, Subject};
 use crate::run::directory;
 use async_trait::async_trait;
+use desk::list_of;
 use serde_json::{Map, Value, json};
 use setup::{changed, roots};
 use sparring_client::{
     CallOptions, CancelSwitch, CompletionRef, Connection, Event, ListKind, RequestOptions,
 };
+use sparring_host::config::ConfigFiles;
 use sparring_host::disclosure::{DisclosureOptions, SearchMode};
 use sparring_host::store::credentials::{FileCredentials, default_path};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
-use sparring_profiles::{Connect, Settings, StoreKind};
-use sparring_scenarios::op::{self, Controlled, FEATURES, Inspected, OPERATIONS, Op};
+use sparring_profiles::{Connect, OnChange, Settings, StoreKind};
+use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
 use sparring_scenarios::profile::Profile;
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
 use sparring_wire::{Revision, Transport};
@@ -78,6 +81,7 @@ impl Driver for Builtin {
                 || newest && revision.is_stateless()
         };
         let lacks = |feature: &str| match feature {
+            "progress" => !settings.results.streams,
             "oauth" => !settings.auth.oauth,
             "headers" => !settings.transports.static_headers,
             feature => CAN_NOT.contains(&feature),
@@ -304,10 +308,9 @@ impl Reference {
             }
         };
         let host = running.host.clone();
-        let is_on = |setting: &str| open.set.get(setting).is_some_and(|value| value.0 == Value::from(true));
         let options = SessionOptions {
-            isolated: is_on("session.isolated"),
-            without_servers: is_on("session.without_servers"),
+            isolated: is_on(open, "session.isolated"),
+            without_servers: is_on(open, "session.without_servers"),
             cwd: open.cwd.as_ref().map(|path| self.case.directory.join(path)),
             project: open.project.as_ref().map(|path| self.case.directory.join(path)),
             disclosure: DisclosureOptions {
@@ -373,6 +376,12 @@ impl Reference {
             .client(setup.client_hook());
         if !open.config {
             builder = builder.entries(self.entries(open)?);
+        } else if is_on(open, "config.import") {
+            let files = ConfigFiles::new(&setup.host).import(true);
+            builder = builder.parts(move |mut parts| {
+                parts.config = Arc::new(files);
+                parts
+            });
         }
         if let Some(predicate) = predicate(open) {
             builder = builder.parts(move |mut parts| {
@@ -383,27 +392,6 @@ impl Reference {
         let host = Host::launch(builder.parts(setup.parts_hook())).await;
         let host = host.map_err(|error| error.failure(&self.settings.errors))?;
         Ok(Running { host, sessions: Vec::new() })
-    }
-
-    /// Changes a setting, of the host or of a session.
-    async fn set(&self, session: &Session, setting: &str, value: Value) -> Result<Value, Failure> {
-        let wrong = |error: serde_json::Error| refused(&format!("the setting `{setting}`: {error}"));
-        let control = match setting {
-            "policy.rules" => Control::Rules { rules: value },
-            "policy.auto_approve" => {
-                Control::AutoApprove { on: serde_json::from_value(value).map_err(wrong)? }
-            }
-            "session.gate" => Control::Gate { names: serde_json::from_value(value).map_err(wrong)? },
-            "session.visible" => Control::Visible { visible: serde_json::from_value(value).map_err(wrong)? },
-            "session.disclosure" => {
-                Control::Disclosure { options: serde_json::from_value(value).map_err(wrong)? }
-            }
-            // They were told when it was opened.
-            "session.isolated" | "session.without_servers" => return Ok(json!({})),
-            setting => Control::Set { setting: setting.to_owned(), value },
-        };
-        session.control(control).await.map_err(|error| self.failure(&error))?;
-        Ok(json!({}))
     }
 
     fn surroundings(&self, open: &op::Open) -> Surroundings {
@@ -540,6 +528,7 @@ impl Reference {
 
     async fn tools(&self, of: &op::Of) -> Result<Value, Failure> {
         let session = self.session(of.agent.as_deref())?;
+        self.settle_lists(&session).await?;
         let listed = session.tools().await.map_err(|error| self.failure(&error))?;
         let tools: Vec<Value> = listed
             .into_iter()
@@ -568,8 +557,11 @@ impl Reference {
             .collect();
         // A server that has not told its tools is no server without tools.
         let servers = self.servers()?;
-        let only =
-            of.server.as_ref().or(servers.first()).filter(|_| of.server.is_some() || servers.len() == 1);
+        let only = of
+            .server
+            .as_ref()
+            .or_else(|| servers.first())
+            .filter(|_| of.server.is_some() || servers.len() == 1);
         if let (true, Some(server)) = (tools.is_empty(), only)
             && let Some(error) = session.failure_of(server)
         {
@@ -578,6 +570,21 @@ impl Reference {
         let value = json!({ "tools": tools });
         self.names.learn(&value, of.server.as_deref());
         Ok(value)
+    }
+
+    /// Waits for lists that are being read anew at this moment, where the host does that by itself.
+    async fn settle_lists(&self, session: &Session) -> Result<(), Failure> {
+        let running = self.running()?;
+        if running.host.settings().list_changed.tools != OnChange::RefetchNow {
+            return Ok(());
+        }
+        for entry in running.host.entries().iter().filter(|entry| entry.supplied_tools.is_none()) {
+            if let Some(connection) = session.connection(&entry.name) {
+                // A server without tools, or one that fails: the host knows what to make of it.
+                drop(connection.known(ListKind::Tools).await);
+            }
+        }
+        Ok(())
     }
 
     async fn call(&self, step: &str, call: &op::Call) -> Result<Value, Failure> {
@@ -641,105 +648,14 @@ impl Reference {
         }
         Ok(json!({ (kind.member()): entries }))
     }
-
-    async fn inspect(&self, inspect: &op::Inspect) -> Result<Value, Failure> {
-        let session = self.session(inspect.agent.as_deref())?;
-        let look =
-            |what: Inspect| async { session.inspect(what).await.map_err(|error| self.failure(&error)) };
-        Ok(match inspect.what {
-            Inspected::Prompt => {
-                let prompt = look(Inspect::Prompt).await?;
-                let system = prompt.get("system").or_else(|| prompt.get("text")).cloned();
-                let tools = session.tools().await.map_err(|error| self.failure(&error))?;
-                let shown = |tool: &sparring_host::model::ModelTool| {
-                    json!({
-                        "name": tool.name,
-                        "description": tool.description,
-                        "inputSchema": tool.input_schema,
-                    })
-                };
-                let tools: Vec<Value> = match prompt.get("tools").and_then(Value::as_array) {
-                    Some(tools) => tools.clone(),
-                    None => tools.iter().map(shown).collect(),
-                };
-                json!({ "system": system.unwrap_or_else(|| Value::from("")), "tools": tools })
-            }
-            Inspected::Policy => {
-                let raw = inspect.tool.as_deref().unwrap_or_default();
-                let (tool, _) = self.names.resolve(raw, inspect.server.as_deref());
-                let policy = look(Inspect::Policy { tool }).await?;
-                match policy.get("policy") {
-                    Some(_) => policy,
-                    None => json!({ "policy": policy }),
-                }
-            }
-            Inspected::Status => json!({ "servers": list_of(&look(Inspect::Status).await?, "servers") }),
-            Inspected::Instances => {
-                json!({ "instances": list_of(&look(Inspect::Instances).await?, "instances") })
-            }
-            Inspected::Events => json!({ "events": list_of(&look(Inspect::Events).await?, "events") }),
-            Inspected::Log => {
-                let lines = list_of(&look(Inspect::Log).await?, "lines");
-                let text = |line: &Value| match line {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                json!({ "lines": lines.iter().map(text).collect::<Vec<_>>() })
-            }
-        })
-    }
-
-    async fn control(&self, control: &op::Control) -> Result<Value, Failure> {
-        let session = self.session(control.agent.as_deref())?;
-        let server = || match &control.server {
-            Some(server) => Ok(server.clone()),
-            None => match self.servers()?.as_slice() {
-                [only] => Ok(only.clone()),
-                _ => Err(refused("say which server")),
-            },
-        };
-        let tool = control.tool.as_ref().map(|raw| self.names.resolve(raw, control.server.as_deref()).0);
-        let told = match control.what {
-            Controlled::Run => Control::Run,
-            Controlled::Compact => Control::Compact,
-            Controlled::Start => Control::Start { server: server()? },
-            Controlled::Stop => Control::Stop { server: server()? },
-            Controlled::Restart => Control::Restart { server: server()? },
-            Controlled::Retire => Control::Retire { server: server()? },
-            Controlled::Refresh => Control::Refresh { server: control.server.clone() },
-            Controlled::Rebuild => Control::Rebuild,
-            Controlled::Reopen => Control::Reopen,
-            Controlled::Warmup => Control::Warmup,
-            Controlled::Approve => Control::Approve { tool, always: control.always },
-            Controlled::Deny => Control::Deny { tool, reason: None },
-            Controlled::Set => {
-                let value = control.value.as_ref().map(|value| value.0.clone()).unwrap_or_default();
-                return self.set(&session, control.setting.as_deref().unwrap_or_default(), value).await;
-            }
-            Controlled::Login => {
-                let way = control.value.as_ref().and_then(|value| value.0.as_str());
-                if way.is_some_and(|way| way != "loopback") {
-                    return Err(refused("the browser of this driver knows no other way back than loopback"));
-                }
-                session.login(&server()?).await.map_err(|error| self.failure(&error))?;
-                return Ok(json!({}));
-            }
-            Controlled::Logout => {
-                session.logout(&server()?).await.map_err(|error| self.failure(&error))?;
-                return Ok(json!({}));
-            }
-        };
-        let done = session.control(told).await.map_err(|error| self.failure(&error))?;
-        Ok(if done.is_object() { done } else { json!({}) })
-    }
-}
-
-/// The list itself, or the member that holds it.
-fn list_of(value: &Value, member: &str) -> Vec<Value> {
-    value.as_array().or_else(|| value.get(member)?.as_array()).cloned().unwrap_or_default()
 }
 
 /// What the `predicate`s of the entries say together.
+/// Whether `open` turns this setting on.
+fn is_on(open: &op::Open, setting: &str) -> bool {
+    open.set.get(setting).is_some_and(|value| value.0 == true)
+}
+
 fn predicate(open: &op::Open) -> Option<sparring_host::filter::ToolPredicate> {
     let chosen: HashMap<String, Vec<String>> = open
         .entries

@@ -77,7 +77,7 @@ async fn victim() {
         // The servers may be retired or restarted meanwhile, so calls may fail; that is not what this is about.
         let (first, second) = tokio::join!(call(&one, "mcp_a_echo"), call(&two, "mcp_b_echo"));
         drop((first, second));
-        if version % 2 == 0 {
+        if version.is_multiple_of(2) {
             drop(control(&one, json!({"control": "retire", "server": "a"})).await);
         } else {
             drop(control(&one, json!({"control": "restart", "server": "a"})).await);

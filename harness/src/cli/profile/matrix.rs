@@ -1,6 +1,7 @@
 //! The reference client as each host, judged by each host's profile.
 //!
-//! Where the settings of both agree in a field, its promise has to be kept; where they differ, something has to fail.
+//! Where the settings of both agree in a field, its promise has to be kept; where they differ, something has to fail. A
+//! scenario that hangs on several promises may fail for any of them that differs.
 
 use super::super::args::MatrixArgs;
 use super::super::{Trouble, input, print, runtime};
@@ -24,6 +25,8 @@ struct Seen {
     passed: u32,
     /// The first judge and case that failed.
     failed: Option<(String, String)>,
+    /// The scenarios in which it failed.
+    scenarios: BTreeSet<String>,
 }
 
 /// One cell: the client as `host`, judged by the profile of `judged`.
@@ -43,6 +46,8 @@ enum Finding {
     Kept,
     /// Different, and that showed.
     Shown,
+    /// Equal, and something failed that hangs on a promise that differs too.
+    Entangled,
     /// Nothing judged it.
     Unjudged,
     /// Different, and nothing failed.
@@ -61,8 +66,8 @@ pub(super) fn matrix(args: &MatrixArgs) -> Result<u8, Trouble> {
         settings.jobs = jobs;
     }
     let filter = Filter { scenarios: args.scenarios.clone(), ..Filter::default() };
-    let stop = Stop::on_signals();
     let runtime = runtime()?;
+    let stop = runtime.block_on(async { Stop::on_signals() });
     let (mut text, mut sound) = (String::new(), true);
     let mut table = vec![format!("{:<10}", "judged by")];
     for host in &hosts {
@@ -75,7 +80,7 @@ pub(super) fn matrix(args: &MatrixArgs) -> Result<u8, Trouble> {
             if stop.is_asked() {
                 return Ok(exit_code::INTERRUPTED);
             }
-            let found = findings(&cell, host, profile);
+            let found = findings(&cell, host, profile, &scenarios);
             let count = |wanted: Finding| found.values().filter(|(finding, _)| *finding == wanted).count();
             let wrong = count(Finding::Unseen) + count(Finding::Broken) + cell.trouble.len();
             sound &= wrong == 0;
@@ -153,6 +158,7 @@ impl Cell {
             (Some(field), Verdict::Fail) => {
                 let seen = self.promises.entry(field).or_default();
                 seen.failed.get_or_insert_with(|| (verdict.judge.clone(), case.id.clone()));
+                seen.scenarios.insert(case.scenario.clone());
             }
             // As another host it may well end otherwise than scripted; as itself it may not.
             (None, Verdict::Fail) if same => {
@@ -164,11 +170,28 @@ impl Cell {
 }
 
 /// What each field of the profile came to, with the values of both.
-fn findings(cell: &Cell, host: &Profile, profile: &Profile) -> BTreeMap<&'static str, (Finding, [Value; 2])> {
+fn findings(
+    cell: &Cell,
+    host: &Profile,
+    profile: &Profile,
+    scenarios: &[Arc<Scenario>],
+) -> BTreeMap<&'static str, (Finding, [Value; 2])> {
     let all = |profile: &Profile| serde_json::to_value(profile.settings()).unwrap_or_default();
     let (theirs, ours) = (all(profile), all(host));
     let value = |all: &Value, id: &str| {
         id.split('.').try_fold(all, |v, part| v.get(part)).cloned().unwrap_or_default()
+    };
+    // What else a scenario hangs on: the promises that it needs, judges, or takes values from.
+    let hangs_on_a_difference = |name: &String| {
+        let named = scenarios.iter().filter(|scenario| scenario.scenario == *name).flat_map(|scenario| {
+            let judged = scenario.judge.iter().filter_map(|check| check.promise.clone());
+            let taken = sparring_scenarios::placeholder::promises_of_steps(scenario);
+            judged.chain(scenario.applies.promises.clone()).chain(taken).collect::<Vec<_>>()
+        });
+        named.into_iter().any(|promise| {
+            let id = field_id(&promise);
+            value(&theirs, id) != value(&ours, id)
+        })
     };
     let declared = FIELDS.iter().filter(|field| field.is_promise() && profile.value(field.id).is_some());
     declared
@@ -178,6 +201,11 @@ fn findings(cell: &Cell, host: &Profile, profile: &Profile) -> BTreeMap<&'static
             let equal = values[0] == values[1];
             let finding = match (seen, equal) {
                 (None, _) => Finding::Unjudged,
+                (Some(Seen { failed: Some(_), scenarios, .. }), true)
+                    if scenarios.iter().all(hangs_on_a_difference) =>
+                {
+                    Finding::Entangled
+                }
                 (Some(Seen { failed: Some(_), .. }), true) => Finding::Broken,
                 (Some(Seen { failed: Some(_), .. }), false) => Finding::Shown,
                 (Some(_), true) => Finding::Kept,
@@ -204,6 +232,9 @@ fn say(
         let line = match finding {
             Finding::Kept => format!("{id}: kept"),
             Finding::Shown => format!("{id}: {theirs} is promised, {ours} was seen{by}"),
+            Finding::Entangled => {
+                format!("{id}: both say {theirs}, and it fails with a promise that differs{by}")
+            }
             Finding::Unjudged => format!("{id}: judged by nothing here"),
             Finding::Unseen => {
                 format!("NOT SEEN  {id}: {theirs} is promised, the client does {ours}, and nothing fails")
@@ -229,8 +260,12 @@ mod tests {
             Profile::parse("p", "[naming]\nmax_len = 40\nhash_len = 6\nstable = true\non_clash = \"hash\"\n")
                 .unwrap();
         let host = Profile::parse("h", "[naming]\nmax_len = 64\nhash_len = 8\n").unwrap();
-        let failed = |case: &str| Seen { passed: 0, failed: Some(("s/c".into(), case.into())) };
-        let passed = Seen { passed: 2, failed: None };
+        let failed = |case: &str| Seen {
+            failed: Some(("s/c".into(), case.into())),
+            scenarios: BTreeSet::from(["s".to_owned()]),
+            ..Seen::default()
+        };
+        let passed = Seen { passed: 2, ..Seen::default() };
         let cell = Cell {
             cases: 3,
             promises: BTreeMap::from([
@@ -241,7 +276,7 @@ mod tests {
             trouble: Vec::new(),
         };
         let found: BTreeMap<_, _> =
-            findings(&cell, &host, &judged).into_iter().map(|(id, (f, _))| (id, f)).collect();
+            findings(&cell, &host, &judged, &[]).into_iter().map(|(id, (f, _))| (id, f)).collect();
         assert_eq!(
             found,
             BTreeMap::from([
@@ -251,6 +286,6 @@ mod tests {
                 ("naming.on_clash", Finding::Unjudged),
             ])
         );
-        assert_eq!(findings(&cell, &judged, &judged)["naming.max_len"].0, Finding::Broken);
+        assert_eq!(findings(&cell, &judged, &judged, &[])["naming.max_len"].0, Finding::Broken);
     }
 }

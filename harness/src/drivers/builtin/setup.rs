@@ -109,7 +109,7 @@ impl ClientSetup {
             id: id.clone(),
             secret: open.client_secret.clone(),
         });
-        let oauth = host.auth.oauth;
+        let (oauth, plain) = (host.auth.oauth, open.entries.is_empty() && !open.config);
         let mut setup = Self {
             host,
             client: Vec::new(),
@@ -143,6 +143,10 @@ impl ClientSetup {
                     settings.roots.clear();
                 }
                 None => {}
+            }
+            if let (true, Some(settings)) = (plain, &mut settings.oauth) {
+                // A server that nothing more is said of is configured with OAuth on.
+                settings.needs_metadata = false;
             }
             if let (true, Some(registered)) = (oauth, &registered) {
                 settings.oauth.get_or_insert_default().registered.push(registered.clone());
