@@ -645,7 +645,7 @@ impl Reference {
 /// What the `predicate`s of the entries say together.
 /// Whether `open` turns this setting on.
 fn is_on(open: &op::Open, setting: &str) -> bool {
-    open.set.get(setting).is_some_and(|value| value.0 == Value::from(true))
+    open.set.get(setting).is_some_and(|value| value.0 == true)
 }
 
 fn predicate(open: &op::Open) -> Option<sparring_host::filter::ToolPredicate> {

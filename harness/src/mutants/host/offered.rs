@@ -58,7 +58,7 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 
 pub(super) const MUTANTS: &[Mutant] = &[
     of_host("zut", "numbered-suffix", "Numbers tools that would have one name.", |s| {
-        names_tools(s, numbered)
+        names_tools(s, numbered);
     }),
     of_host("zut", "seeded-hash", "Gives clashing tools other names in each run.", |s| {
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
