@@ -18,8 +18,9 @@ use sparring_client::{
 };
 use sparring_host::config::ConfigFiles;
 use sparring_host::disclosure::{DisclosureOptions, SearchMode};
+use sparring_host::store::credentials::{FileCredentials, default_path};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
-use sparring_profiles::{Connect, OnChange, Settings};
+use sparring_profiles::{Connect, OnChange, Settings, StoreKind};
 use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
 use sparring_scenarios::profile::Profile;
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
@@ -363,7 +364,13 @@ impl Reference {
             customise(&mut setup);
         }
         (*lock(&self.calls)).clone_from(&setup.calls);
-        let mut builder = Host::builder(setup.host.clone(), self.surroundings(open))
+        let surroundings = self.surroundings(open);
+        if setup.host.auth.store == StoreKind::Keychain {
+            // A test writes into nobody's keychain: a file of the case stands for it.
+            let file = || FileCredentials::new(default_path(&surroundings.state), 0o600);
+            setup.credentials.get_or_insert_with(|| Arc::new(file()));
+        }
+        let mut builder = Host::builder(setup.host.clone(), surroundings)
             .clock_scale(f64::from(self.case.clock_scale))
             .client(setup.client_hook());
         if !open.config {

@@ -162,7 +162,7 @@ impl Session {
     ) -> Result<(Map<String, Value>, Option<f64>), HostError> {
         let (context, settings) = (self.context(), self.settings());
         let parts = &context.parts;
-        let rules = context.rules();
+        let rules = self.rules();
         let standing = Standing { settings: &settings.policy, rules: &rules };
         let ruling = parts.policy.ruling(&standing, tool);
         let decision = parts.policy.decision(&standing, tool, &ruling, &arguments);
@@ -248,7 +248,9 @@ impl Session {
     /// A hold on a server that may be called.
     fn armed(&self, server: &str, name: &str) -> Result<Arc<Share>, HostError> {
         let share = self.share_of(server)?;
-        if self.settings().restart.trigger == Trigger::Manual && !share.armed() {
+        let settings = self.settings();
+        let manual = settings.restart.trigger == Trigger::Manual && share.server.restarts(&settings);
+        if manual && !share.armed() {
             let why = "its server has ended, and is started again by hand or in a new session".to_owned();
             return Err(HostError::Disabled(name.to_owned(), why));
         }
@@ -265,7 +267,10 @@ impl Session {
         options: CallOptions,
     ) -> Result<ModelResult, HostError> {
         let share = self.armed(server, name)?;
-        let options = self.budget(&share, raw, policy, options);
+        let mut options = self.budget(&share, raw, policy, options);
+        if !self.settings().results.streams {
+            options.progress = None;
+        }
         let result = share.server.call(self.inner.id, raw, arguments, options).await?;
         let results = &self.context().parts.results;
         let result = result.into_json();
