@@ -19,6 +19,7 @@ pub struct Eras {
 
 /// What is known of a server.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one is kept for each server, and nearly all are sure")]
 enum Known {
     /// It is of this kind, until then if there is an end.
     Sure(Prior, Option<Instant>),

@@ -80,24 +80,29 @@ fn chosen(mut arguments: impl Iterator<Item = String>) -> Result<(Builtin, Optio
 }
 
 fn adapter(arguments: impl Iterator<Item = String>) -> ExitCode {
-    let (host, fault) = match chosen(arguments) {
-        Ok(chosen) => chosen,
-        Err(why) => {
-            say_aloud(&why);
-            return ExitCode::FAILURE;
-        }
-    };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            say_aloud(&format!("can't start the runtime: {error}"));
-            return ExitCode::FAILURE;
-        }
-    };
+    done(chosen(arguments).and_then(|(host, fault)| run(host, fault)))
+}
+
+/// The reference client as the host of a profile, a built-in one or that of a file, speaks the driver protocol over
+/// stdin and stdout until stdin ends.
+///
+/// # Errors
+/// There is no such profile, or the client can't work. The message is for the user.
+pub fn run_as(profile: &str) -> Result<(), String> {
+    run(mutants::host(profile)?, None)
+}
+
+fn run(host: Builtin, fault: Option<fn(&mut ClientSetup)>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("can't start the runtime: {error}"))?;
     let served = runtime.block_on(serve(host, fault));
     // Whatever hangs must not keep the process.
     runtime.shutdown_background();
-    match served {
+    served
+}
+
+fn done(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say_aloud(&error);

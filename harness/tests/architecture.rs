@@ -17,7 +17,8 @@ mod architecture {
         ("sparring-host", &["sparring-wire", "sparring-client", "sparring-profiles"], &[]),
         (
             "sparring-client-cli",
-            &["sparring-wire", "sparring-client", "sparring-host", "sparring-profiles"],
+            // The harness for its driver mode alone.
+            &["sparring-wire", "sparring-client", "sparring-host", "sparring-profiles", "sparring"],
             &[],
         ),
         ("sparring-mock-servers", &["sparring-wire"], &[]),

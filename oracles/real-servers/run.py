@@ -256,6 +256,9 @@ def main(chosen):
                     missing.append(f"{name}: {why}")
                     print(f"{name} {transport}: skipped, {why}")
                     continue
+                except subprocess.CalledProcessError as broken:
+                    failures.append(f"{name}: it can't be had: {broken}")
+                    continue
                 except subprocess.TimeoutExpired as late:
                     failures.append(f"{name} {transport}: still running after {LIMIT} s: {late.cmd}")
                     continue

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sparring_client::core::Event;
 use sparring_client::{Connection, ListKind};
 use sparring_host::config::{ConfigFiles, ConfigSource as _, Loaded};
-use sparring_host::events::{EventSink, HostEvent};
+use sparring_host::events::{EventSink, HostEvent, Trace};
 use sparring_host::redact::{Redact, Redactor};
 use sparring_host::{Host, ServerEntry, Session, SessionOptions, Surroundings};
 use sparring_profiles::{Connect, EventName, Profile, Settings};
@@ -47,6 +47,8 @@ impl App {
         let mut settings = profile.settings();
         // A person asks for servers one by one.
         settings.startup.connect = Connect::FirstCall;
+        // Signing in is a command of its own; all others end where a login is needed.
+        settings.auth.interactive_start = false;
         if let Some(seconds) = global.timeout {
             settings.timeouts.startup_s = seconds;
             settings.timeouts.tool_s = seconds;
@@ -117,6 +119,11 @@ impl App {
         let mut builder = Host::builder(self.settings.clone(), self.around.clone()).entries(entries);
         if self.global.verbose {
             builder = builder.events(Arc::new(Aloud));
+        }
+        if let Some(file) = &self.global.trace {
+            let trace = Trace::append(file)
+                .map_err(|error| Failure::new(Code::Usage, format!("--trace {}: {error}", file.display())))?;
+            builder = builder.events(Arc::new(trace));
         }
         let builder = builder.client(|client| client.callbacks(Arc::new(Person)));
         let host = Host::launch(builder).await?;

@@ -33,8 +33,12 @@ Exit codes:
   4    There is no such server, tool, resource or prompt.
   5    The user has to sign in (`login`), or signing in failed.
   6    There was no answer in time.
+  129  The terminal is gone.
   130  Interrupted.
   143  Terminated.";
+
+/// Where `--help` has what holds for every command.
+const HEADING: &str = "For every command";
 
 /// What holds for every command.
 #[derive(Debug, Clone, Flags)]
@@ -43,25 +47,29 @@ pub(crate) struct Global {
     #[arg(
         long,
         global = true,
+        help_heading = HEADING,
         value_name = "NAME|FILE",
         env = "SPARRING_CLIENT_PROFILE",
         default_value = "reference"
     )]
     pub(crate) profile: String,
     /// The configuration file, instead of the places of the profile.
-    #[arg(long, global = true, value_name = "FILE", env = "SPARRING_CLIENT_CONFIG")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE", env = "SPARRING_CLIENT_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// Servers that other programs have configured count as well, where the profile knows such.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = HEADING)]
     pub(crate) import: bool,
     /// Results as JSON on stdout; errors as JSON on stderr.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = HEADING)]
     pub(crate) json: bool,
     /// What servers log and write to stderr, and progress, goes to stderr.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = HEADING)]
     pub(crate) verbose: bool,
+    /// Appends what happens to the servers to this file, a line of JSON for each event.
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Seconds that a start or a request may take, instead of those of profile and configuration.
-    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub(crate) timeout: Option<f64>,
 }
 
@@ -165,6 +173,10 @@ pub(crate) enum Command {
         /// Its name.
         name: String,
     },
+    /// Plays the client that `sparring run` tests: speaks its driver protocol on stdin and stdout.
+    ///
+    /// For `sparring run --driver adapter -- sparring-client adapter`; with `--profile` as that host.
+    Adapter,
     /// Plays the client in the official conformance framework: `MCP_CONFORMANCE_SCENARIO` names the scenario.
     Official {
         /// The URL of the framework's server.
@@ -253,6 +265,7 @@ mod tests {
             &["add", "x", "--url", "u", "--header", "nothing"],
             &["add", "x", "srv"],
             &["--timeout", "0", "list"],
+            &["--timeout", "-1", "list"],
             &["call", "x"],
         ] {
             let words = std::iter::once(&"sparring-client").chain(wrong);

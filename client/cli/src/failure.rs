@@ -19,6 +19,8 @@ pub(crate) enum Code {
     Login = 5,
     /// No answer in time.
     Timeout = 6,
+    /// SIGHUP.
+    HungUp = 129,
     /// SIGINT.
     Interrupted = 130,
     /// SIGTERM.
@@ -26,6 +28,15 @@ pub(crate) enum Code {
 }
 
 impl Code {
+    /// What a program ends with after a signal.
+    pub(crate) const fn of_signal(number: u8) -> Self {
+        match number {
+            1 => Self::HungUp,
+            2 => Self::Interrupted,
+            _ => Self::Terminated,
+        }
+    }
+
     const fn word(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -34,6 +45,7 @@ impl Code {
             Self::NotFound => "not-found",
             Self::Login => "login",
             Self::Timeout => "timeout",
+            Self::HungUp => "hung-up",
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
         }

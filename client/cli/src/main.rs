@@ -9,10 +9,13 @@ mod official;
 mod output;
 mod person;
 
-use crate::args::Args;
+use crate::args::{Args, Command};
 use crate::commands::Stop;
 use crate::failure::{Code, Failure};
 use clap::Parser as _;
+use sparring::adapter_main;
+use sparring_host::shutdown;
+use sparring_profiles::StopOn;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -54,6 +57,9 @@ fn main() -> ExitCode {
 const GRACE: Duration = Duration::from_secs(10);
 
 fn run(args: Args) -> Result<(), Failure> {
+    if let Command::Adapter = args.command {
+        return adapter_main::run_as(&args.global.profile).map_err(|why| Failure::new(Code::Usage, why));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Code::Failed, format!("could not start: {error}")))?;
     let outcome = runtime.block_on(async {
@@ -80,27 +86,10 @@ fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Waits for the user, or the system, to end the program.
-#[cfg(unix)]
 async fn signalled() -> Code {
-    use tokio::signal::unix::{SignalKind, signal};
-    async fn came(kind: SignalKind) {
-        match signal(kind) {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    }
-    tokio::select! {
-        () = came(SignalKind::interrupt()) => Code::Interrupted,
-        () = came(SignalKind::terminate()) => Code::Terminated,
-        () = came(SignalKind::hangup()) => Code::Terminated,
-    }
-}
-
-/// Waits for the user to end the program.
-#[cfg(not(unix))]
-async fn signalled() -> Code {
-    match tokio::signal::ctrl_c().await {
-        Ok(()) => Code::Interrupted,
+    match shutdown::signal(&[StopOn::Sigint, StopOn::Sigterm, StopOn::Sighup]).await {
+        Ok(number) => Code::of_signal(number),
+        // Then they do what they do without it.
         Err(_) => std::future::pending().await,
     }
 }

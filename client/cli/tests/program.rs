@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 
+#[cfg(unix)]
+#[path = "program/sign_in.rs"]
+mod sign_in;
+
 const SERVER: &str = "serve";
 
 /// A person's home and working directory.
@@ -158,6 +162,7 @@ fn serve() {
         };
         send(answer);
     }
+    log("end of stdin");
     // The harness has something to say at the end of a test, which is no message.
     std::process::exit(0);
 }
@@ -301,18 +306,37 @@ fn tools_are_called() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupted_call_is_cancelled() {
+fn a_signal_cancels_the_call_and_ends_the_server() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        let home = Home::new();
+        home.with_server("s", "");
+        let mut command = home.command(&["-v", "call", "s", "slow"]);
+        let mut child =
+            command.stderr(std::process::Stdio::piped()).stdin(std::process::Stdio::null()).spawn().unwrap();
+        let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("s: 1 of 2: half")));
+        let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+        // By the time the program ends, the server has.
+        assert!(home.log().ends_with("notifications/cancelled\nend of stdin\n"), "{signal}: {}", home.log());
+    }
+}
+
+#[test]
+fn what_happens_can_be_traced() {
     let home = Home::new();
     home.with_server("s", "");
-    let mut command = home.command(&["-v", "call", "s", "slow"]);
-    let mut child =
-        command.stderr(std::process::Stdio::piped()).stdin(std::process::Stdio::null()).spawn().unwrap();
-    let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().contains("s: 1 of 2: half")));
-    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(interrupted.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(home.log().contains("notifications/cancelled"), "{}", home.log());
+    for _ in 0..2 {
+        home.run(&["call", "s", "echo", "text=hi", "--trace", "trace.ndjson"]).ends_with(0).says("hi");
+    }
+    let trace = std::fs::read_to_string(home.path("work/trace.ndjson")).unwrap();
+    let events: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let connects = events.iter().filter(|event| event["kind"] == "connect" && event["server"] == "s").count();
+    assert_eq!(connects, 2, "{trace}");
+    assert!(!trace.contains("blue-whale-7"), "{trace}");
+    let nowhere = home.run(&["call", "s", "echo", "--trace", "no/such/folder"]).ends_with(2);
+    nowhere.warns("--trace no/such/folder: ");
 }
 
 #[test]
@@ -386,6 +410,42 @@ fn tools_have_the_names_of_the_profile() {
 }
 
 #[test]
+fn servers_are_added_in_the_words_of_the_host() {
+    let home = Home::new();
+    let added = |file: &str| -> Value {
+        let json: Value = serde_json::from_slice(&std::fs::read(home.path(file)).unwrap()).unwrap();
+        json["mcpServers"].clone()
+    };
+    home.run(&["--profile", "zut", "add", "a", "--env", "KEY=v=w", "--", "srv", "x y"]).ends_with(0);
+    let web = ["add", "w", "--url", "https://h.example/mcp", "--bearer-token-env-var", "TOKEN"];
+    home.run(&[&["--profile", "zut"][..], &web[..]].concat()).ends_with(0);
+    home.run(&["--profile", "zut", "add", "p", "--project", "--", "srv"]).ends_with(0);
+    let user = added("zut/mcp.json");
+    assert_eq!(user["a"], json!({"command": "srv", "args": ["x y"], "env": {"KEY": "v=w"}}));
+    assert_eq!(user["w"]["url"], "https://h.example/mcp");
+    assert_eq!(user["w"]["bearerTokenEnvVar"], "TOKEN");
+    assert_eq!(user.get("p"), None);
+    assert_eq!(added("work/.zut/mcp.json")["p"]["command"], "srv");
+    // A host that has no word for it says so, and writes nothing.
+    let chaz =
+        ["--profile", "chaz", "add", "w", "--url", "https://h.example/mcp", "--bearer-token-env-var", "T"];
+    home.run(&chaz).ends_with(2);
+    assert!(!home.path("work/.mcp.json").exists());
+}
+
+#[test]
+fn what_is_gone_takes_only_its_own_tools_along() {
+    let home = Home::new();
+    home.with_server("a", "");
+    home.with_server("b", "");
+    home.run(&["tools"]).ends_with(0).says("mcp__a__echo").says("mcp__b__echo");
+    home.run(&["remove", "a"]).ends_with(0);
+    home.run(&["tools"]).ends_with(0).says("mcp__b__echo").hides("mcp__a__echo");
+    home.run(&["call", "b", "echo"]).ends_with(0);
+    home.run(&["call", "a", "echo"]).ends_with(4);
+}
+
+#[test]
 fn mistakes_are_told_with_their_place() {
     let home = Home::new();
     std::fs::write(home.path("work/.mcp.json"), "{\n  \"mcpServers\": {,\n").unwrap();
@@ -431,6 +491,7 @@ fn the_help_is_complete() {
         "prompt",
         "login",
         "logout",
+        "adapter",
         "official",
     ] {
         assert!(help.stdout.contains(&format!("\n  {command} ")), "{command}: {}", help.stdout);

@@ -12,13 +12,17 @@ use std::io;
 /// If signals can't be listened to.
 pub async fn on_signal(host: &Host) -> io::Result<u8> {
     let settings = host.settings();
-    let number = wait(&settings.shutdown.on).await?;
+    let number = signal(&settings.shutdown.on).await?;
     host.close().await;
     Ok(number)
 }
 
+/// Waits for one of these signals and returns its number. Never returns if there are none.
+///
+/// # Errors
+/// If signals can't be listened to.
 #[cfg(unix)]
-async fn wait(on: &[StopOn]) -> io::Result<u8> {
+pub async fn signal(on: &[StopOn]) -> io::Result<u8> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |stop: StopOn, kind: SignalKind| {
         let wanted = on.contains(&stop);
@@ -38,8 +42,12 @@ async fn wait(on: &[StopOn]) -> io::Result<u8> {
     }
 }
 
+/// Waits for the user to interrupt the program, if that is one of these, and returns the number of SIGINT.
+///
+/// # Errors
+/// If that can't be listened to.
 #[cfg(not(unix))]
-async fn wait(on: &[StopOn]) -> io::Result<u8> {
+pub async fn signal(on: &[StopOn]) -> io::Result<u8> {
     const SIGINT: u8 = 2;
     match on.contains(&StopOn::Sigint) {
         true => tokio::signal::ctrl_c().await.map(|()| SIGINT),

@@ -187,8 +187,10 @@ impl Session {
         match self.named(params) {
             Some(Ok(ticket)) => takes(&ticket),
             Some(Err(())) => false,
-            // Without the tag that it ought to have, it is still of use to those who asked for its kind.
-            None => self.requests.keys().any(takes),
+            // Without the tag that it ought to have, it is still of use to those who asked for its kind; and that a
+            // list has changed is of use to all who read it: servers tell of it in the middle of a call, whether or
+            // not they let anybody subscribe.
+            None => method.ends_with("/list_changed") || self.requests.keys().any(takes),
         }
     }
 

@@ -351,6 +351,48 @@ async fn a_subscription_ends_with_its_stream_and_makes_results_stale() {
 }
 
 #[tokio::test]
+async fn a_change_told_in_the_middle_of_a_call_needs_no_subscription() {
+    let server = scripted(|mut x| {
+        Box::pin(async move {
+            let id = x.request.id();
+            match x.request.rpc().as_str() {
+                "tools/list" => {
+                    let tools: Vec<Value> = ["echo", "grown"][..=usize::from(x.nth > 0)]
+                        .iter()
+                        .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+                        .collect();
+                    x.json(&result(&id, json!({"tools": tools, "ttlMs": 60000}))).await;
+                }
+                "tools/call" => {
+                    let changed =
+                        json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string();
+                    let answer = result(&id, json!({"content": []})).to_string();
+                    x.open_stream(&[]).await;
+                    x.event(None, &changed).await;
+                    x.event(None, &answer).await;
+                }
+                // It offers no subscriptions.
+                _ => good(&mut x).await,
+            }
+        })
+    })
+    .await;
+    let connection = connect(&server).await;
+    let mut events = connection.events();
+    assert_eq!(connection.tools().await.unwrap().len(), 1);
+    connection.call("echo", args("hi")).await.unwrap();
+    let outcome = loop {
+        if let Event::Refetched { kind: ListKind::Tools, outcome } = events.next().await.unwrap() {
+            break outcome;
+        }
+    };
+    assert_eq!(outcome, Ok(2));
+    assert_eq!(connection.known(ListKind::Tools).await.unwrap().len(), 2);
+    connection.close().await;
+    assert_eq!(server.log.of("POST subscriptions/listen").len(), 0);
+}
+
+#[tokio::test]
 async fn a_call_whose_stream_breaks_is_made_again() {
     let server = scripted(|mut x| {
         Box::pin(async move {

@@ -16,9 +16,11 @@ use setup::{changed, roots};
 use sparring_client::{
     CallOptions, CancelSwitch, CompletionRef, Connection, Event, ListKind, RequestOptions,
 };
+use sparring_host::config::ConfigFiles;
 use sparring_host::disclosure::{DisclosureOptions, SearchMode};
+use sparring_host::store::credentials::{FileCredentials, default_path};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
-use sparring_profiles::{Connect, OnChange, Settings};
+use sparring_profiles::{Connect, OnChange, Settings, StoreKind};
 use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};
 use sparring_scenarios::profile::Profile;
 use sparring_wire::transcript::{Failure, FailureKind, Outcome};
@@ -305,10 +307,9 @@ impl Reference {
             }
         };
         let host = running.host.clone();
-        let is_on = |setting: &str| open.set.get(setting).is_some_and(|value| value.0 == true);
         let options = SessionOptions {
-            isolated: is_on("session.isolated"),
-            without_servers: is_on("session.without_servers"),
+            isolated: is_on(open, "session.isolated"),
+            without_servers: is_on(open, "session.without_servers"),
             cwd: open.cwd.as_ref().map(|path| self.case.directory.join(path)),
             project: open.project.as_ref().map(|path| self.case.directory.join(path)),
             disclosure: DisclosureOptions {
@@ -363,11 +364,23 @@ impl Reference {
             customise(&mut setup);
         }
         (*lock(&self.calls)).clone_from(&setup.calls);
-        let mut builder = Host::builder(setup.host.clone(), self.surroundings(open))
+        let surroundings = self.surroundings(open);
+        if setup.host.auth.store == StoreKind::Keychain {
+            // A test writes into nobody's keychain: a file of the case stands for it.
+            let file = || FileCredentials::new(default_path(&surroundings.state), 0o600);
+            setup.credentials.get_or_insert_with(|| Arc::new(file()));
+        }
+        let mut builder = Host::builder(setup.host.clone(), surroundings)
             .clock_scale(f64::from(self.case.clock_scale))
             .client(setup.client_hook());
         if !open.config {
             builder = builder.entries(self.entries(open)?);
+        } else if is_on(open, "config.import") {
+            let files = ConfigFiles::new(&setup.host).import(true);
+            builder = builder.parts(move |mut parts| {
+                parts.config = Arc::new(files);
+                parts
+            });
         }
         if let Some(predicate) = predicate(open) {
             builder = builder.parts(move |mut parts| {
@@ -637,6 +650,11 @@ impl Reference {
 }
 
 /// What the `predicate`s of the entries say together.
+/// Whether `open` turns this setting on.
+fn is_on(open: &op::Open, setting: &str) -> bool {
+    open.set.get(setting).is_some_and(|value| value.0 == true)
+}
+
 fn predicate(open: &op::Open) -> Option<sparring_host::filter::ToolPredicate> {
     let chosen: HashMap<String, Vec<String>> = open
         .entries

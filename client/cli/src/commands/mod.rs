@@ -50,6 +50,8 @@ pub(crate) async fn run(args: Args, stop: Stop) -> Result<(), Failure> {
         }
         Command::Login { name, no_browser } => sign_in::login(&app, &name, no_browser, &stop).await,
         Command::Logout { name } => sign_in::logout(&app, &name).await,
+        // Taken before there is a runtime: it has its own.
+        Command::Adapter => Ok(()),
         // Taken before the command line is read; here for the help.
         Command::Official { url } => {
             Err(Failure::new(Code::Usage, format!("official {url}: MCP_CONFORMANCE_SCENARIO is not set")))

@@ -109,7 +109,7 @@ impl Session {
                 "code": code,
             })
         };
-        self.configured().iter().map(one).collect()
+        crate::config::listing(&settings.config, &self.configured()).into_iter().map(one).collect()
     }
 
     /// Does something besides a call.

@@ -191,6 +191,7 @@ fn serve() {
         std::process::exit(3);
     }
     if has("stray") {
+        #[expect(clippy::zombie_processes, reason = "it is there to outlive this process")]
         let stray = std::process::Command::new("setsid")
             .args(["sleep", "600"])
             .stdin(std::process::Stdio::null())
@@ -206,6 +207,11 @@ fn serve() {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         log(&method);
+        let token = &message["params"]["_meta"]["progressToken"];
+        if *token != Value::Null {
+            let params = json!({"progressToken": token, "progress": 1});
+            say(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        }
         let result = match method.as_str() {
             "initialize" if has("hang") => continue,
             "tools/list" if has("slow-list") => continue,
