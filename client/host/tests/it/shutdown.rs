@@ -2,8 +2,8 @@
 
 use crate::support::{Folder, call, control, gone, open, profile, session};
 use serde_json::json;
-use sparring_host::Host;
 use sparring_host::shutdown::on_signal;
+use sparring_host::{Control, Host};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
@@ -17,6 +17,8 @@ async fn host() {
     let folder = Folder::existing();
     let builder = folder.host(profile(&name), vec![folder.server("a", &[])]);
     let (host, session) = open(builder).await;
+    // Nobody is there to be asked.
+    session.control(Control::AutoApprove { on: true }).await.unwrap();
     control(&session, json!({"control": "start", "server": "a"})).await.unwrap();
     let pid = crate::support::pid(&session, "mcp__a__echo").await;
     println!("up {pid}");
