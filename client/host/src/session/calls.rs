@@ -136,7 +136,14 @@ impl Session {
                 return HostError::NeedsLogin { server };
             }
         }
-        match self.entries().iter().any(|entry| self.could_be_of(name, &entry.name)) {
+        let on = self.entries();
+        let is_on = |server: &str| on.iter().any(|entry| entry.name == server);
+        let configured = self.configured();
+        let mut off = configured.iter().filter(|entry| !self.inner.without_servers && !is_on(&entry.name));
+        if off.any(|entry| self.could_be_of(name, &entry.name)) {
+            return HostError::Disabled(name.to_owned(), "its server is switched off".to_owned());
+        }
+        match on.iter().any(|entry| self.could_be_of(name, &entry.name)) {
             true => HostError::NoTool(name.to_owned()),
             false => self.unknown_server(name).unwrap_or_else(|| HostError::NoTool(name.to_owned())),
         }
