@@ -2,7 +2,7 @@
 
 use crate::drivers::ClientSetup;
 use crate::mutants::decorate::{Fate, outgoing};
-use crate::mutants::{Mutant, of_host, settings};
+use crate::mutants::{Fault, Mutant, of_host, settings};
 use serde_json::{Value, json};
 use sparring_host::store::cache::{CacheKey, ToolCache};
 use std::sync::Arc;
@@ -42,6 +42,13 @@ fn shows_changes_too_early(setup: &mut ClientSetup) {
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "orphans-on-sigterm",
+        about: "Ends at once when it is told to, and leaves its servers alone.",
+        scenarios: &[],
+        profile: "mouaif",
+        fault: Fault::Process(|s| s.set("shutdown.on", &json!(["exit"]))),
+    },
     of_host("mouaif", "cache-not-keyed-by-project", "Remembers tools by the server's name alone.", |s| {
         s.parts(|parts| parts.cache = Arc::new(ByServer(Arc::clone(&parts.cache))));
     }),
