@@ -11,9 +11,7 @@ use crate::driver::{CaseContext, Driver, DriverError, Hello, Subject};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use setup::roots;
-use sparring_client::{
-    CallOptions, CancelSwitch, CompletionRef, Connection, ListKind, RequestOptions,
-};
+use sparring_client::{CallOptions, CancelSwitch, CompletionRef, Connection, ListKind, RequestOptions};
 use sparring_host::{Control, Host, HostError, Session};
 use sparring_profiles::{OnChange, Settings};
 use sparring_scenarios::op::{self, FEATURES, OPERATIONS, Op};

@@ -9,12 +9,12 @@ mod reviewed;
 use super::super::args::MatrixArgs;
 use super::super::{Trouble, input, print, runtime};
 use super::field_id;
-use reviewed::Reviewed;
 use crate::drivers::Builtin;
 use crate::plan::{self, Filter, Planned};
 use crate::run::{Settings as RunSettings, Stop};
 use crate::session::{Options, Session};
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use reviewed::Reviewed;
 use serde_json::Value;
 use sparring_profiles::{BUILT_IN, FIELDS};
 use sparring_reports::model::{BasisKind, CaseReport, JudgeReport, Verdict, exit_code};
@@ -92,7 +92,8 @@ pub(super) fn matrix(args: &MatrixArgs) -> Result<u8, Trouble> {
     let pairs: Vec<_> =
         judged.iter().flat_map(|profile| hosts.iter().map(move |host| (&host.1, &profile.1))).collect();
     // The last cases of a pair keep few hands busy.
-    let cells = pairs.into_iter().map(|(host, profile)| run(host, profile, &scenarios, &settings, &filter, &stop));
+    let cells =
+        pairs.into_iter().map(|(host, profile)| run(host, profile, &scenarios, &settings, &filter, &stop));
     let cells: Vec<Cell> =
         runtime.block_on(futures_util::stream::iter(cells).buffered(PAIRS).try_collect())?;
     if stop.is_asked() {
@@ -359,8 +360,7 @@ mod tests {
         };
         let none = Reviewed::default();
         let look = |host: &Profile| findings(&cell, host, &judged, &[], &none, &mut BTreeSet::new());
-        let found: BTreeMap<_, _> =
-            look(&host).into_iter().map(|(id, (f, _))| (id, f)).collect();
+        let found: BTreeMap<_, _> = look(&host).into_iter().map(|(id, (f, _))| (id, f)).collect();
         assert_eq!(
             found,
             BTreeMap::from([

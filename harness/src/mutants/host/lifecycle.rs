@@ -71,6 +71,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ];
 
 pub(super) const SETTINGS: &[Mutant] = &settings![
+    "zidane": "half-the-budget-of-half-a-minute", "Gives calls up after half of its time.", "timeouts.tool_s" = 15;
+    "chaz": "half-the-budget-of-a-minute", "Gives calls up after half of its time.", "timeouts.tool_s" = 30;
+    "zut": "half-the-budget-of-five-minutes", "Gives calls up after half of its time.", "timeouts.tool_s" = 150;
     "zut": "launches-without-servers", "Leaves servers to the first run.", "startup.connect" = "first-run";
     "mewbo": "opens-sessions-without-servers", "Leaves servers to the first run.", "startup.connect" = "first-run";
     "zidane": "starts-servers-before-the-first-run", "Starts servers with the session.",

@@ -103,7 +103,8 @@ mod tests {
             assert!(is_field(&unseen.promise), "{}", unseen.promise);
             assert!(!unseen.r#as.is_empty() && unseen.why.ends_with('.'), "{}", unseen.promise);
             let value = |host: &str| {
-                let settings = Profile::named(host).unwrap_or_else(|| panic!("{host}")).settings();
+                let settings =
+                    Profile::named(host).unwrap_or_else(|error| panic!("{}", error.render(false))).settings();
                 let all = serde_json::to_value(settings).unwrap();
                 all.pointer(&format!("/{}", unseen.promise.replace('.', "/"))).cloned()
             };
