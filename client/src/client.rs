@@ -9,10 +9,9 @@ use crate::eras::Eras;
 use crate::error::Error;
 use crate::http::{Authorize, HttpClient, HttpLink, HttpParts, HttpTarget, Speaks, SystemHttp};
 use crate::link::Link;
-use crate::naming::{HashedNames, Naming};
 use crate::oauth::{Authorizer, AuthorizerParts, Browser, CredentialStore, MemoryStore, NoBrowser};
 use crate::seams::{
-    Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NoCallbacks, SystemEntropy,
+    Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NoCallbacks, SystemEntropy,
 };
 use crate::settings::{OauthSettings, Settings};
 use crate::stdio::{Launcher, StdioLink, StdioTarget, SystemLauncher};
@@ -45,9 +44,7 @@ pub(crate) struct Parts {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) browser: Arc<dyn Browser>,
     pub(crate) credentials: Arc<dyn CredentialStore>,
-    pub(crate) naming: Arc<dyn Naming>,
-    pub(crate) backoff: Arc<dyn Backoff>,
-    pub(crate) eras: Eras,
+    pub(crate) eras: Arc<Eras>,
 }
 
 /// Builds a [`Client`]: settings, and parts other than the default ones.
@@ -91,14 +88,6 @@ impl ClientBuilder {
         /// Where tokens and registrations are kept.
         credentials: CredentialStore
     );
-    part!(
-        /// How a [`crate::Host`] names tools.
-        naming: Naming
-    );
-    part!(
-        /// How long a [`crate::Host`] waits before restarts.
-        backoff: Backoff
-    );
 
     /// How HTTP requests are made. Without it, each connection has a [`SystemHttp`] of its own.
     #[must_use]
@@ -112,6 +101,13 @@ impl ClientBuilder {
     pub fn change(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.parts.settings);
         self.parts.lists = Arc::new(FollowCursors(self.parts.settings.pages));
+        self
+    }
+
+    /// What is known of servers, and learnt; shared with other clients of the program.
+    #[must_use]
+    pub fn eras(mut self, eras: Arc<Eras>) -> Self {
+        self.parts.eras = eras;
         self
     }
 
@@ -154,9 +150,7 @@ impl Client {
             entropy: Arc::new(SystemEntropy),
             browser: Arc::new(NoBrowser),
             credentials: Arc::new(MemoryStore::default()),
-            naming: Arc::new(HashedNames::default()),
-            backoff: Arc::new(settings.restart.clone()),
-            eras: Eras::default(),
+            eras: Arc::default(),
             settings,
         };
         ClientBuilder { parts }
@@ -181,7 +175,9 @@ impl Client {
             Target::Sse(_) => (Transport::SseLegacy, None),
         };
         let prior = site.as_deref().and_then(|site| self.parts.eras.get(site));
-        let knew_nothing = prior.is_none();
+        // A server that has worked before, and dies now, is not started a second time for one that shakes hands: starts
+        // are counted by whoever asks for them.
+        let knew_nothing = site.as_deref().is_none_or(|site| !self.parts.eras.has_met(site));
         // What was learnt before is not made younger by being used.
         let asked = !matches!(prior, Some(Prior::Discovered(_)));
         let (inner, started) = self.attempt(server, target, transport, prior).await?;

@@ -69,6 +69,9 @@ pub struct Session {
     declared: Declared,
     roots: Vec<Root>,
     timeouts: Timeouts,
+    tell_cancelled: bool,
+    only_declared_tools: bool,
+    tolerate_noise: bool,
     answer_pings: bool,
     ping_every: Option<Duration>,
     listen_to: ListenTo,
@@ -137,6 +140,9 @@ impl Session {
             declared,
             roots: settings.roots.clone(),
             timeouts: settings.timeouts,
+            tell_cancelled: settings.tell_cancelled,
+            only_declared_tools: settings.only_declared_tools,
+            tolerate_noise: settings.stdio.tolerate_noise,
             answer_pings: settings.answer_pings,
             ping_every: settings.ping_every,
             listen_to: settings.listen,
@@ -256,7 +262,10 @@ impl Session {
             _ => {}
         }
         if let Some(negotiated) = &self.negotiated {
-            gate::allowed(method, params.as_ref(), negotiated).map_err(Error::Refused)?;
+            let asks_anyway = method == "tools/list" && !self.only_declared_tools;
+            if !asks_anyway {
+                gate::allowed(method, params.as_ref(), negotiated).map_err(Error::Refused)?;
+            }
         }
         if params.as_ref().is_some_and(|p| !p.is_object()) {
             return Err(Error::Refused("params have to be an object".into()));
@@ -343,7 +352,7 @@ impl Session {
             return;
         }
         self.cancel_job(now, ticket);
-        self.withdraw(ticket, reason);
+        self.withdraw(ticket, reason, self.tell_cancelled);
         self.resolve(ticket, Err(Error::Cancelled(reason.to_owned())));
     }
 

@@ -9,10 +9,28 @@ use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-/// By URL or command. A server is of one era, whoever asks.
+/// What connections have shown about servers, by URL or command: which kind of revision they speak. A server is of one
+/// kind, whoever asks; a program that makes several clients gives them one of these
+/// ([`ClientBuilder::eras`](crate::ClientBuilder::eras)), so that each need not find out anew.
 #[derive(Default)]
-pub(crate) struct Eras {
-    known: Mutex<HashMap<String, (Prior, Option<Instant>)>>,
+pub struct Eras {
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// What is known of a server.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one is kept for each server, and nearly all are sure")]
+enum Known {
+    /// It is of this kind, until then if there is an end.
+    Sure(Prior, Option<Instant>),
+    /// It has shaken hands, and then failed to. It is asked anew, but it may well be as it was.
+    Doubtful,
+}
+
+impl std::fmt::Debug for Eras {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Eras").field("known", &self.known().len()).finish()
+    }
 }
 
 /// More servers than these are not remembered.
@@ -31,13 +49,13 @@ impl Eras {
         format!("{command:?} {args:?}")
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, (Prior, Option<Instant>)>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn get(&self, site: &str) -> Option<Prior> {
         let mut known = self.known();
-        let (prior, until) = known.get(site)?;
+        let Known::Sure(prior, until) = known.get(site)? else { return None };
         if until.is_some_and(|until| Instant::now() >= until) {
             known.remove(site);
             return None;
@@ -45,20 +63,27 @@ impl Eras {
         Some(prior.clone())
     }
 
+    /// Whether a connection has come to anything before.
+    pub(crate) fn has_met(&self, site: &str) -> bool {
+        self.known().contains_key(site)
+    }
+
     /// Takes in what a connection has come to; `None`: it has failed.
     pub(crate) fn learn(&self, site: &str, negotiated: Option<&Negotiated>, transport: Transport) {
         let mut known = self.known();
         let entry = negotiated.map(|negotiated| {
             if negotiated.revision.has_handshake() {
-                return (Prior::Legacy, None);
+                return Known::Sure(Prior::Legacy, None);
             }
             // Another connection may be another user's.
             let hint = negotiated.hint;
             // A process that was started anew is asked anew.
             let shared = hint.public && hint.ttl > Duration::ZERO && transport == Transport::Http;
             match shared {
-                true => (Prior::Discovered(negotiated.clone()), Instant::now().checked_add(hint.ttl)),
-                false => (Prior::Stateless, None),
+                true => {
+                    Known::Sure(Prior::Discovered(negotiated.clone()), Instant::now().checked_add(hint.ttl))
+                }
+                false => Known::Sure(Prior::Stateless, None),
             }
         });
         match entry {
@@ -68,11 +93,16 @@ impl Eras {
                 }
                 known.insert(site.to_owned(), entry);
             }
-            // One that is asked in any case loses nothing by being remembered.
-            None if matches!(known.get(site), Some((Prior::Stateless, _))) => {}
-            None => {
-                known.remove(site);
-            }
+            None => match known.get_mut(site) {
+                // One that is asked in any case loses nothing by being remembered.
+                Some(Known::Sure(Prior::Stateless, _)) | None => {}
+                Some(assumed @ Known::Sure(Prior::Legacy, _)) => *assumed = Known::Doubtful,
+                // Neither way has worked; the next attempt is made the other way.
+                Some(doubtful @ Known::Doubtful) => *doubtful = Known::Sure(Prior::Legacy, None),
+                Some(Known::Sure(Prior::Discovered(_), _)) => {
+                    known.remove(site);
+                }
+            },
         }
     }
 
@@ -122,7 +152,9 @@ mod tests {
         let eras = Eras::default();
         eras.learn("s", Some(&outcome(Revision::V2025_11_25, 0, false)), Transport::Stdio);
         eras.learn("s", None, Transport::Stdio);
-        assert_eq!(eras.get("s"), None);
+        assert_eq!((eras.get("s"), eras.has_met("s")), (None, true));
+        eras.learn("s", None, Transport::Stdio);
+        assert_eq!(eras.get("s"), Some(Prior::Legacy));
         eras.learn("s", Some(&outcome(Revision::STATELESS, 0, false)), Transport::Stdio);
         eras.learn("s", None, Transport::Stdio);
         assert_eq!(eras.get("s"), Some(Prior::Stateless));

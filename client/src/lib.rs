@@ -3,11 +3,11 @@
 //! It keeps every MUST and SHOULD that a client can keep, for all five revisions, over stdio and
 //! Streamable HTTP. It shares no code with any SDK.
 //!
-//! - [`Client`] makes [`Connection`]s to single servers; [`Host`] holds several servers under names.
+//! - [`Client`] makes [`Connection`]s to single servers. What a host does with several of them is the crate `sparring-host`.
 //! - [`Settings`] has all choices; the defaults are the conforming ones.
 //! - [`core`] is the protocol without I/O: messages and the time go in, actions come out.
 //! - The traits are seams: [`Launcher`] and [`ServerProcess`] (processes), [`HttpClient`] (all HTTP, OAuth
-//!   included), [`MessageFilter`] (each message), [`ListPolicy`], [`Naming`], [`Backoff`], [`Entropy`], [`Browser`],
+//!   included), [`MessageFilter`] (each message), [`ListPolicy`], [`Entropy`], [`Browser`],
 //!   [`CredentialStore`], [`Callbacks`]. Each has a default implementation, and can be wrapped.
 //!
 //! ```no_run
@@ -57,10 +57,8 @@ pub mod core;
 mod engine;
 mod eras;
 mod error;
-mod host;
 pub mod http;
 mod link;
-pub mod naming;
 pub mod oauth;
 mod platform;
 mod raw;
@@ -79,16 +77,14 @@ pub use core::{
     Sampling,
 };
 pub use engine::ProgressCallback;
+pub use eras::Eras;
 pub use error::Error;
-pub use host::{Host, HostTool, ServerStatus};
 pub use http::{HttpClient, HttpTarget};
-pub use naming::Naming;
 pub use oauth::{Browser, CredentialStore, NeedsLogin};
 pub use raw::Raw;
 pub use result::CallResult;
 pub use seams::{
-    Backoff, Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks,
-    SystemEntropy,
+    Callbacks, Entropy, FollowCursors, ListPolicy, MessageFilter, NextPage, NoCallbacks, SystemEntropy,
 };
 pub use settings::*;
 pub use stdio::{Launcher, ServerProcess, StdioTarget};

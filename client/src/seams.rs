@@ -3,7 +3,6 @@
 use crate::core::{ElicitAnswer, Elicitation, RpcError, Sampling};
 use async_trait::async_trait;
 use serde_json::Value;
-use std::time::Duration;
 
 /// Sees, and may change, each message between the protocol core and the transport.
 ///
@@ -97,19 +96,5 @@ pub struct SystemEntropy;
 impl Entropy for SystemEntropy {
     fn fill(&self, buffer: &mut [u8]) {
         rand::fill(buffer);
-    }
-}
-
-/// How long to wait before a restart.
-pub trait Backoff: Send + Sync {
-    /// The wait before attempt `attempt` (from 0) in a row; `None`: no further attempt.
-    fn wait(&self, attempt: u32) -> Option<Duration>;
-}
-
-impl Backoff for crate::settings::RestartPolicy {
-    fn wait(&self, attempt: u32) -> Option<Duration> {
-        (attempt < self.max_attempts).then(|| {
-            self.waits.get(attempt as usize).or_else(|| self.waits.last()).copied().unwrap_or_default()
-        })
     }
 }

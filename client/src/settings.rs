@@ -26,6 +26,11 @@ pub struct Settings {
     pub roots: Vec<Root>,
     /// How long things may take.
     pub timeouts: Timeouts,
+    /// Whether the server is told, by `notifications/cancelled`, of a request that its caller has cancelled. What has
+    /// taken too long is withdrawn in any case.
+    pub tell_cancelled: bool,
+    /// Whether `tools/list` is sent only to servers that declare tools. Without it, any server is asked.
+    pub only_declared_tools: bool,
     /// Whether `ping` requests of the server are answered.
     pub answer_pings: bool,
     /// After how long a silence the client pings by itself; `None`: never.
@@ -62,8 +67,6 @@ pub struct Settings {
     pub http: HttpSettings,
     /// Authorization; `None`: a 401 is an error and nothing more.
     pub oauth: Option<OauthSettings>,
-    /// Restarts of stdio servers, in a [`crate::Host`].
-    pub restart: RestartPolicy,
 }
 
 impl Default for Settings {
@@ -77,6 +80,8 @@ impl Default for Settings {
             declare: Declared::default(),
             roots: Vec::new(),
             timeouts: Timeouts::default(),
+            tell_cancelled: true,
+            only_declared_tools: true,
             answer_pings: true,
             ping_every: Some(Duration::from_secs(60)),
             pages: Paging::default(),
@@ -94,7 +99,6 @@ impl Default for Settings {
             stdio: StdioSettings::default(),
             http: HttpSettings::default(),
             oauth: None,
-            restart: RestartPolicy::default(),
         }
     }
 }
@@ -392,6 +396,8 @@ pub struct StdioSettings {
     pub terminate_wait: Duration,
     /// The longest line accepted from the server, in bytes.
     pub max_line: usize,
+    /// Whether a line that is no JSON is passed over. Without it, it ends the connection.
+    pub tolerate_noise: bool,
     /// How much of the end of stderr is kept for error messages, in bytes.
     pub stderr_tail: usize,
     /// Whether a server leads a process group of its own, all of which is ended with it.
@@ -405,6 +411,7 @@ impl Default for StdioSettings {
             close_wait: Duration::from_secs(2),
             terminate_wait: Duration::from_secs(2),
             max_line: 64 << 20,
+            tolerate_noise: true,
             stderr_tail: 4096,
             own_group: true,
         }
@@ -553,6 +560,8 @@ pub struct OauthSettings {
     pub http_wait: Duration,
     /// How long a person may take in the browser.
     pub browser_wait: Duration,
+    /// Whether refresh tokens are used. Without it, the user signs in again when a token has expired.
+    pub refresh: bool,
     /// Tokens that expire within this time are refreshed beforehand.
     pub refresh_ahead: Duration,
     /// How often one request may be sent again after 401 or 403, in all.
@@ -589,6 +598,7 @@ impl Default for OauthSettings {
             proofs: true,
             http_wait: Duration::from_secs(30),
             browser_wait: Duration::from_secs(300),
+            refresh: true,
             refresh_ahead: Duration::from_secs(5),
             attempts: 2,
             strict: OauthChecks::default(),
@@ -647,39 +657,4 @@ impl std::fmt::Debug for RegisteredClient {
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
-}
-
-/// When and how a dead stdio server is started again by a [`crate::Host`].
-#[derive(Debug, Clone)]
-pub struct RestartPolicy {
-    /// What brings it back.
-    pub trigger: RestartTrigger,
-    /// Waits before the attempts, in turn; the last one repeats. Used by the default [`crate::Backoff`].
-    pub waits: Vec<Duration>,
-    /// Attempts in a row before it is given up.
-    pub max_attempts: u32,
-    /// Whether the call that met the crash is sent again.
-    pub retry_call: bool,
-}
-
-impl Default for RestartPolicy {
-    fn default() -> Self {
-        Self {
-            trigger: RestartTrigger::NextCall,
-            waits: [0, 1000, 2000, 4000, 8000].map(Duration::from_millis).to_vec(),
-            max_attempts: 5,
-            retry_call: false,
-        }
-    }
-}
-
-/// What brings a dead server back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RestartTrigger {
-    /// The call that met the crash, before it returns.
-    FailingCall,
-    /// The first call after the crash.
-    NextCall,
-    /// Nothing.
-    Never,
 }

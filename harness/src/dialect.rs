@@ -109,6 +109,11 @@ fn text(
     let chosen = chosen(&configure.servers, &configure.entries, targets);
     let mut entries: BTreeMap<&str, &Entry> = chosen.map(|(name, _)| (name.as_str(), &plain)).collect();
     entries.extend(configure.entries.iter().map(|(name, entry)| (name.as_str(), entry)));
+    let named = |name: &str, entry: Value| {
+        let mut named = Map::from_iter([("name".to_owned(), Value::from(name))]);
+        named.extend(entry.as_object().cloned().unwrap_or_default());
+        Value::Object(named)
+    };
     let shape = match configure.shape {
         Some(nth) => choose(&dialect.shape, nth).copied(),
         None => dialect.shape.first().copied(),
@@ -118,29 +123,35 @@ fn text(
     for (name, entry) in entries {
         servers.push((name, in_dialect(dialect, configure, name, entry, targets)?));
     }
+    if configure.alone {
+        let mut servers = servers.into_iter();
+        return match (servers.next(), servers.next()) {
+            (Some((name, entry)), None) => rendered(dialect.format, &named(name, entry)),
+            _ => Err("a file of one server has one entry".to_owned()),
+        };
+    }
     let servers = match shape {
         Shape::Map => {
             Value::Object(servers.into_iter().map(|(name, entry)| (name.to_owned(), entry)).collect())
         }
-        Shape::List => Value::Array(
-            servers
-                .into_iter()
-                .map(|(name, entry)| {
-                    let mut named = Map::from_iter([("name".to_owned(), Value::from(name))]);
-                    named.extend(entry.as_object().cloned().unwrap_or_default());
-                    Value::Object(named)
-                })
-                .collect(),
-        ),
+        Shape::List => Value::Array(servers.into_iter().map(|(name, entry)| named(name, entry)).collect()),
     };
     let root = choose(&dialect.root_keys, configure.root_key.unwrap_or(0)).cloned();
     let root = root.unwrap_or_else(|| "mcpServers".to_owned());
-    let whole = json!({ root: servers });
-    match dialect.format {
+    let mut whole = json!({ root: servers });
+    if let Some(folder) = &configure.folder {
+        let key = dialect.folder_key.as_ref();
+        let key = key.ok_or("the profile has no key for a folder of servers (config.folder_key)")?;
+        whole[key.as_str()] = Value::from(folder.as_str());
+    }
+    rendered(dialect.format, &whole)
+}
+
+fn rendered(format: Format, whole: &Value) -> Result<String, String> {
+    match format {
         Format::Json => Ok(format!("{whole:#}\n")),
-        // JSON is YAML.
-        Format::Yaml => serde_saphyr::to_string(&whole).map_err(|error| error.to_string()),
-        Format::Toml => toml::to_string_pretty(&whole).map_err(|error| error.to_string()),
+        Format::Yaml => serde_saphyr::to_string(whole).map_err(|error| error.to_string()),
+        Format::Toml => toml::to_string_pretty(whole).map_err(|error| error.to_string()),
     }
 }
 
@@ -240,6 +251,11 @@ pub(crate) fn members(
                     None => url.clone(),
                 };
                 members.insert("url".to_owned(), json!(url));
+                // A program beside the URL.
+                if let Some(command) = &entry.command {
+                    members.insert("command".to_owned(), json!(command));
+                    members.insert("args".to_owned(), json!(entry.args));
+                }
                 if nth == 0 {
                     members.insert("type".to_owned(), json!(kind));
                 }

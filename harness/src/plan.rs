@@ -279,7 +279,7 @@ fn not_applicable(case: &Case, profile: Option<&Profile>) -> Option<String> {
     None
 }
 
-/// What the host says that it has not: a transport, a revision, OAuth. Scenarios about that very promise are run.
+/// What the host says that it has not: a transport, a revision, OAuth, progress. Scenarios about that very promise are run.
 fn not_there(case: &Case, profile: &Profile) -> Option<String> {
     let scenario = &case.scenario;
     let checked = scenario.judge.iter().filter_map(|check| check.promise.as_ref());
@@ -305,6 +305,10 @@ fn not_there(case: &Case, profile: &Profile) -> Option<String> {
     let needs_oauth = scenario.applies.needs.iter().any(|feature| feature == "oauth");
     if fields.auth.oauth == Some(false) && needs_oauth && !about("auth.oauth") {
         return Some("the host says that it has no OAuth (`auth.oauth`)".to_owned());
+    }
+    let needs_progress = operations(scenario).any(|op| features_of(op).contains(&"progress"));
+    if fields.results.streams == Some(false) && needs_progress && !about("results.streams") {
+        return Some("the host says that it passes no progress on (`results.streams`)".to_owned());
     }
     None
 }

@@ -51,6 +51,9 @@ mod architecture {
     const PURE: [&str; 5] =
         ["wire/src", "reports/src/model", "client/src/core", "mock-servers/src/core", "harness/src/judge"];
 
+    /// Fields of profiles that no host can read: they say what a driver may do to it.
+    const OF_DRIVERS: [&str; 2] = ["timeouts.settable", "restart.settable"];
+
     fn root() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
     }
@@ -314,5 +317,31 @@ mod architecture {
                 }
             }
         }
+    }
+
+    /// A field that nothing reads is a promise that the reference client keeps or breaks by chance.
+    #[test]
+    fn every_setting_is_read_by_the_host() {
+        let is_code = |path: &String| {
+            path.ends_with(".rs")
+                && !path.ends_with("tests.rs")
+                && (path.starts_with("client/host/src/") || path.starts_with("client/cli/src/"))
+        };
+        let code: String = files().iter().filter(|path| is_code(path)).map(|path| text(path)).collect();
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let reads = |name: &str| {
+            let dotted = format!(".{name}");
+            // A field, and neither a method nor the beginning of a longer name.
+            code.match_indices(&dotted).any(|(at, _)| {
+                let rest = code.get(at + dotted.len()..).unwrap_or_default();
+                !rest.starts_with(|c: char| is_word(c) || c == '(')
+            })
+        };
+        let ids = sparring_profiles::FIELDS.iter().map(|field| field.id);
+        let idle: Vec<&str> = ids
+            .filter(|id| !OF_DRIVERS.contains(id))
+            .filter(|id| !id.split_once('.').is_some_and(|(_, name)| reads(name)))
+            .collect();
+        assert!(idle.is_empty(), "no code of the host reads {idle:?}");
     }
 }

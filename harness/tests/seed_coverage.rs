@@ -27,6 +27,9 @@ struct Feature {
     fields: Vec<String>,
     #[serde(default)]
     scenarios: Vec<String>,
+    /// Tests that try it where no driver can: `FILE::FUNCTION`.
+    #[serde(default)]
+    tests: Vec<String>,
     /// Why it is tried in part only.
     #[serde(default)]
     partly: Option<String>,
@@ -78,6 +81,9 @@ fn page() -> (String, Vec<String>) {
             (Some(why), _) => {
                 silent += 1;
                 format!("| {why} | ")
+            }
+            (None, true) if !feature.tests.is_empty() => {
+                format!("| tests {} | ", quoted(feature.tests.iter().map(String::as_str)))
             }
             (None, true) => {
                 missing.push(feature.id.clone());
@@ -151,9 +157,14 @@ fn every_feature_is_sound() {
             assert!(sparring_profiles::field(field).is_some(), "{id}: there is no field {field}");
         }
         assert!(
-            feature.not_judged.is_some() == feature.scenarios.is_empty(),
-            "{id} has scenarios, or a reason why it has none"
+            feature.not_judged.is_some() == (feature.scenarios.is_empty() && feature.tests.is_empty()),
+            "{id} has scenarios or tests, or a reason why it has none"
         );
+        for test in &feature.tests {
+            let (file, function) = test.split_once("::").unwrap();
+            let text = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+            assert!(text.contains(&format!("fn {function}()")), "{id}: there is no test {test}");
+        }
     }
     assert_eq!(ids.len(), 250);
 }

@@ -650,7 +650,7 @@ judge:
          │           ^^^^^^^^^ did you mean `tools/call`?
         ");
         insta::assert_snapshot!(without("tools: [echo]", "tools: [ecko]"), @r"
-        error[value]: `ecko` is no tool of the library; there are echo, add, fail, image, audio, embedded-text, embedded-blob, blob-1mib, link, empty, slow, add_numbers, ask, confirm, connect, sample, roots, long, mirror, array
+        error[value]: `ecko` is no tool of the library; there are echo, add, fail, image, audio, embedded-text, embedded-blob, blob-1mib, link, empty, slow, add_numbers, ask, confirm, connect, sample, roots, long, mirror, prose, array
          ┌─ area/name.yaml:5:11
          │
         5│   tools: [ecko]

@@ -69,7 +69,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Seconds that a start or a request may take, instead of those of profile and configuration.
-    #[arg(long, global = true, help_heading = HEADING, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub(crate) timeout: Option<f64>,
 }
 
@@ -265,6 +265,7 @@ mod tests {
             &["add", "x", "--url", "u", "--header", "nothing"],
             &["add", "x", "srv"],
             &["--timeout", "0", "list"],
+            &["--timeout", "-1", "list"],
             &["call", "x"],
         ] {
             let words = std::iter::once(&"sparring-client").chain(wrong);

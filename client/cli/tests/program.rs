@@ -410,6 +410,42 @@ fn tools_have_the_names_of_the_profile() {
 }
 
 #[test]
+fn servers_are_added_in_the_words_of_the_host() {
+    let home = Home::new();
+    let added = |file: &str| -> Value {
+        let json: Value = serde_json::from_slice(&std::fs::read(home.path(file)).unwrap()).unwrap();
+        json["mcpServers"].clone()
+    };
+    home.run(&["--profile", "zut", "add", "a", "--env", "KEY=v=w", "--", "srv", "x y"]).ends_with(0);
+    let web = ["add", "w", "--url", "https://h.example/mcp", "--bearer-token-env-var", "TOKEN"];
+    home.run(&[&["--profile", "zut"][..], &web[..]].concat()).ends_with(0);
+    home.run(&["--profile", "zut", "add", "p", "--project", "--", "srv"]).ends_with(0);
+    let user = added("zut/mcp.json");
+    assert_eq!(user["a"], json!({"command": "srv", "args": ["x y"], "env": {"KEY": "v=w"}}));
+    assert_eq!(user["w"]["url"], "https://h.example/mcp");
+    assert_eq!(user["w"]["bearerTokenEnvVar"], "TOKEN");
+    assert_eq!(user.get("p"), None);
+    assert_eq!(added("work/.zut/mcp.json")["p"]["command"], "srv");
+    // A host that has no word for it says so, and writes nothing.
+    let chaz =
+        ["--profile", "chaz", "add", "w", "--url", "https://h.example/mcp", "--bearer-token-env-var", "T"];
+    home.run(&chaz).ends_with(2);
+    assert!(!home.path("work/.mcp.json").exists());
+}
+
+#[test]
+fn what_is_gone_takes_only_its_own_tools_along() {
+    let home = Home::new();
+    home.with_server("a", "");
+    home.with_server("b", "");
+    home.run(&["tools"]).ends_with(0).says("mcp__a__echo").says("mcp__b__echo");
+    home.run(&["remove", "a"]).ends_with(0);
+    home.run(&["tools"]).ends_with(0).says("mcp__b__echo").hides("mcp__a__echo");
+    home.run(&["call", "b", "echo"]).ends_with(0);
+    home.run(&["call", "a", "echo"]).ends_with(4);
+}
+
+#[test]
 fn mistakes_are_told_with_their_place() {
     let home = Home::new();
     std::fs::write(home.path("work/.mcp.json"), "{\n  \"mcpServers\": {,\n").unwrap();

@@ -106,6 +106,7 @@ pub fn sign_in(
         dynamic_registration: can(Registration::Dynamic),
         callback_port: own.callback_port.filter(|_| settings.fixed_port).unwrap_or_default(),
         scope: own.scope,
+        refresh: settings.refreshes,
         ..OauthSettings::default()
     };
     Ok(SignIn { oauth: Some(oauth), headers })

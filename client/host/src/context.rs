@@ -8,7 +8,7 @@ use crate::policy::{Change, RuleBook, RuleFile, Scope};
 use crate::redact::clean_json;
 use crate::surroundings::Surroundings;
 use serde_json::{Map, Value, json};
-use sparring_client::ClientBuilder;
+use sparring_client::{ClientBuilder, Eras};
 use sparring_profiles::{EventName, Layer, Settings};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) log: Arc<EventLog>,
     pub(crate) client: ClientHook,
     pub(crate) desk: Arc<LoginDesk>,
+    /// What connections have shown about servers.
+    pub(crate) eras: Arc<Eras>,
     rules: RwLock<RuleBook>,
     file: Option<RuleFile>,
     /// Warnings that were given once already.
@@ -56,6 +58,7 @@ impl Context {
                 parts,
                 log: Arc::default(),
                 client,
+                eras: Arc::default(),
                 rules: RwLock::default(),
                 file: project.map(|project| RuleFile::new(project.join(RULES), mode)),
                 warned: Mutex::default(),
@@ -92,6 +95,11 @@ impl Context {
     pub(crate) fn keep_rule(&self, change: &Change) -> Result<(), HostError> {
         self.change_rules(|book| book.change(change.clone()));
         self.save_rule(change)
+    }
+
+    /// Whether the project has a place where changes of its rules are written down.
+    pub(crate) fn keeps_rules(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Writes a change of rules down where the project has a place for it.

@@ -94,7 +94,8 @@ pub enum Control {
         /// Whether they are.
         on: bool,
     },
-    /// Changes rules of policy; see [`crate::policy::RuleBook::merge`].
+    /// Changes rules of policy; see [`crate::policy::RuleBook::merge`]. They hold for this session; where the project's
+    /// file has rules, they are written there, and hold for the project.
     Rules {
         /// The changes.
         rules: Value,

@@ -78,6 +78,7 @@ pub struct ProfileEnv {
     auth: AuthSettings,
     config: ConfigSettings,
     spellings: Spellings,
+    names_variable: bool,
 }
 
 /// Settings of networks and certificates that programs need, and that the client's minimal set has not.
@@ -105,6 +106,7 @@ impl ProfileEnv {
             env: settings.env.clone(),
             auth: settings.auth.clone(),
             config: settings.config.clone(),
+            names_variable: settings.redaction.names_variable,
         }
     }
 
@@ -145,7 +147,7 @@ impl ProfileEnv {
         HostError::UnsetVariable {
             server: entry.name.clone(),
             field: member.map_or_else(|| field.clone(), |member| format!("{field}.{member}")),
-            variable: variable.to_owned(),
+            variable: if self.names_variable { variable } else { "(not named)" }.to_owned(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::events::{EventLog, EventSink, Sinks};
 use crate::parts::HostParts;
 use crate::policy::{Change, Scope};
 use crate::pool::{HOST, Instance, Pool, Share};
+use crate::server::cache_key_of;
 use crate::server::target::Place;
 use crate::session::{Session, SessionOptions};
 use crate::surroundings::Surroundings;
@@ -112,6 +113,14 @@ impl Inner {
                 book.change(Change { scope, rule: Some(entry.policy.clone()) });
             }
         });
+        let place = self.place();
+        for (server, tools) in &loaded.tool_caches {
+            let key = cache_key_of(&place, server);
+            // What was learnt since is newer.
+            if self.context.parts.cache.get(&key).is_none() {
+                self.context.parts.cache.put(&key, tools);
+            }
+        }
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if **entries != loaded.entries {
             *entries = Arc::new(loaded.entries);

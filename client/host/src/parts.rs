@@ -15,14 +15,13 @@ use crate::results::{ProfileResults, ResultMapper};
 use crate::server::target::Place;
 use crate::shape::{ProfileShape, ToolShaper};
 use crate::store::cache::{MemoryCache, NoCache, ToolCache};
-use crate::store::credentials::{FileCredentials, default_path};
+use crate::store::credentials;
 use crate::store::disk::DiskCache;
 use crate::surroundings::Surroundings;
 use crate::wrappers::{ProfileWrappers, Wrappers};
-use sparring_client::oauth::MemoryStore;
 use sparring_client::stdio::SystemLauncher;
 use sparring_client::{Browser, CredentialStore, Launcher, MessageFilter};
-use sparring_profiles::{CacheKind, RestartSettings, Settings, StoreKind};
+use sparring_profiles::{CacheKind, RestartSettings, Settings};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,7 +114,7 @@ impl HostParts {
             }),
             redact: Arc::new(Redactor::new(&settings.redaction)),
             events: Arc::new(Sinks(Vec::new())),
-            credentials: credentials(settings, surroundings),
+            credentials: credentials::open(&settings.auth, &surroundings.state),
             browser: None,
             cache,
             records: match settings.shutdown.reaps_orphans {
@@ -125,20 +124,6 @@ impl HostParts {
             backoff: Arc::new(ListedWaits),
             clock,
         }
-    }
-}
-
-/// The store of credentials that settings name.
-fn credentials(settings: &Settings, surroundings: &Surroundings) -> Arc<dyn CredentialStore> {
-    let file = || {
-        let mode = u32::from_str_radix(&settings.auth.store_mode, 8).unwrap_or(0o600);
-        Arc::new(FileCredentials::new(default_path(&surroundings.state), mode))
-    };
-    match settings.auth.store {
-        StoreKind::Memory => Arc::new(MemoryStore::default()),
-        StoreKind::File => file(),
-        // Without the feature, a file is the next best.
-        StoreKind::Keychain => file(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::HostError;
 use crate::events::SessionId;
 use crate::host::Inner as HostInner;
 use crate::model::ModelTool;
-use crate::policy::{NameSet, Visible};
+use crate::policy::{Change, NameSet, RuleBook, Visible};
 use crate::pool::{HOST, Share};
 use crate::server::target::{Place, kind_of};
 use crate::server::{Server, Wish, life_millis};
@@ -61,6 +61,10 @@ struct Inner {
     visible: Mutex<Visible>,
     disclosure: Mutex<DisclosureOptions>,
     conversation: Mutex<Conversation>,
+    /// Changes of rules that hold for it alone.
+    rules: Mutex<Vec<Change>>,
+    /// Tools whose calls are approved once and for all, if it has its own list.
+    auto_approved: Mutex<Option<NameSet>>,
     /// The tools that a gate refuses.
     refused: Mutex<NameSet>,
     /// What it holds, by the server's name.
@@ -115,6 +119,8 @@ impl Session {
                 visible: Mutex::new(options.visible),
                 disclosure: Mutex::new(disclosure),
                 conversation: Mutex::new(options.conversation),
+                rules: Mutex::default(),
+                auto_approved: Mutex::default(),
                 refused: Mutex::default(),
                 shares: Mutex::default(),
                 view: Mutex::default(),
@@ -153,6 +159,43 @@ impl Session {
     /// Changes which tools it has; that holds from the next turn on, and touches no server.
     pub fn set_visible(&self, visible: Visible) {
         *lock(&self.inner.visible) = visible;
+    }
+
+    /// The rules that hold for it: the host's, and its own over them.
+    fn rules(&self) -> RuleBook {
+        let mut book = self.context().rules();
+        for change in lock(&self.inner.rules).iter() {
+            book.change(change.clone());
+        }
+        if let Some(names) = lock(&self.inner.auto_approved).clone() {
+            book.set_auto_approved(names);
+        }
+        book
+    }
+
+    /// Changes rules. Where the project has a place for its rules, they are the project's, and hold for all its sessions;
+    /// elsewhere they hold for this session alone.
+    fn change_rules(&self, rules: &Value) -> Result<(), HostError> {
+        let context = self.context();
+        if context.keeps_rules() {
+            let changes = context.change_rules(|book| book.merge(rules))?;
+            return changes.iter().try_for_each(|change| context.save_rule(change));
+        }
+        let mut trial = RuleBook::default();
+        let changes = trial.merge(rules)?;
+        lock(&self.inner.rules).extend(changes);
+        if rules.get("auto_approve").is_some() {
+            *lock(&self.inner.auto_approved) = Some(trial.auto_approved_names().clone());
+        }
+        Ok(())
+    }
+
+    /// Which tools it has, in a host whose sessions can have fewer than there are.
+    fn visible(&self) -> Visible {
+        match self.settings().policy.session_filter {
+            true => lock(&self.inner.visible).clone(),
+            false => Visible::default(),
+        }
     }
 
     /// Changes what the model sees of its tools.

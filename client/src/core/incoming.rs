@@ -11,9 +11,9 @@ use crate::raw::Raw;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use sparring_wire::Id;
 use sparring_wire::jsonrpc::codes;
 use sparring_wire::meta;
+use sparring_wire::{Id, Transport};
 use std::time::Duration;
 
 impl Session {
@@ -36,6 +36,9 @@ impl Session {
         };
         if let Err(error) = read {
             self.skip(&format!("not JSON: {error}"), body);
+            if self.transport == Transport::Stdio && !self.tolerate_noise {
+                self.disconnect(Error::Invalid("a line on stdout is no message".into()));
+            }
         }
     }
 

@@ -275,7 +275,7 @@ impl Session {
             .collect();
         children.sort_unstable();
         for child in children {
-            self.withdraw(child, "no longer needed");
+            self.withdraw(child, "no longer needed", true);
             self.drop_request(child);
         }
     }

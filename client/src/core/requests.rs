@@ -161,12 +161,13 @@ impl Session {
     }
 
     /// Withdraws a request that is on the wire: by a notification, or by closing its stream where that says the same.
-    pub(super) fn withdraw(&mut self, ticket: Ticket, reason: &str) {
+    /// Without `tell`, nothing is said, and the answer is not waited for.
+    pub(super) fn withdraw(&mut self, ticket: Ticket, reason: &str, tell: bool) {
         if let Some(id) = self.requests.get(&ticket).and_then(|r| r.id)
             && self.phase == Phase::Ready
         {
             let by_stream = self.stateless.is_some() && self.transport == Transport::Http;
-            if !by_stream {
+            if tell && !by_stream {
                 let params = json!({"requestId": id, "reason": reason});
                 let message = jsonrpc::notification("notifications/cancelled", Some(params));
                 self.actions.push_back(Action::Send(message));
@@ -332,11 +333,11 @@ impl Session {
                 Purpose::Initialize | Purpose::Discover => self.conclude(now, ticket, Err(error)),
                 Purpose::Caller | Purpose::Quiet => {
                     self.cancel_job(now, ticket);
-                    self.withdraw(ticket, "timeout");
+                    self.withdraw(ticket, "timeout", true);
                     self.resolve(ticket, Err(error));
                 }
                 Purpose::Job(_) | Purpose::Listen => {
-                    self.withdraw(ticket, "timeout");
+                    self.withdraw(ticket, "timeout", true);
                     self.conclude(now, ticket, Err(error));
                 }
             }

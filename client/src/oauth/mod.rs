@@ -203,7 +203,9 @@ impl Authorizer {
 
     /// Uses the refresh token; or what another process got for it meanwhile. `Ok(false)`: there is no more use in it.
     async fn refresh(&self, flight: &mut Flight) -> Result<bool, Error> {
-        let Some(held) = flight.held.clone() else { return Ok(false) };
+        let Some(held) = flight.held.clone().filter(|_| self.parts.settings.refresh) else {
+            return Ok(false);
+        };
         let wait = self.parts.settings.http_wait.saturating_mul(2);
         let _lock = timeout(wait, self.parts.store.lock(&held.key.server))
             .await

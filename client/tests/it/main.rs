@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers as well")]
 
-mod host;
 mod http;
 mod legacy;
 mod oauth;

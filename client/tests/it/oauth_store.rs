@@ -80,6 +80,28 @@ async fn two_clients_with_one_store_refresh_once() {
 }
 
 #[tokio::test]
+async fn without_refreshing_the_person_signs_in_again() {
+    let mut world = World::new();
+    latest_only(&mut world, rotating(3600));
+    let good = Arc::clone(&world.judge);
+    let revoked = Arc::new(Mutex::new(false));
+    let off = Arc::clone(&revoked);
+    world.judge = Arc::new(move |method, token| match token == "t0" && *off.lock().unwrap() {
+        true => Verdict::Unauthorized("Bearer error=\"invalid_token\""),
+        false => good(method, token),
+    });
+    let server = world.start().await;
+    let (person, store) = (Arc::new(Person::default()), memory());
+    let mut settings = oauth();
+    settings.refresh = false;
+    let client = client(&person, &store, with(settings));
+    let connection = client.connect("s", &server.target()).await.unwrap();
+    *revoked.lock().unwrap() = true;
+    connection.call("echo", args("x")).await.unwrap();
+    assert_eq!((person.count(), refreshes(&server)), (2, 0));
+}
+
+#[tokio::test]
 async fn two_clients_refresh_once_before_the_end_of_a_token() {
     let mut world = World::new();
     // The first token is about to expire, the next one is not.

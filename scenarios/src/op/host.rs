@@ -17,10 +17,11 @@ pub struct Entry {
     /// A second server, whose URL or command stands in the entry beside that of the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub also: Option<String>,
-    /// The program instead of the server's, of which `{command}` may be a part.
+    /// The program instead of the server's, of which `{command}` may be a part. Of a server with a URL: a program that
+    /// stands beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Arguments that follow the server's own. The first must not be a number.
+    /// Arguments that follow the server's own, if it is a program. The first must not be a number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Variables of its environment.
@@ -169,6 +170,7 @@ pub struct Control {
     pub setting: Option<String>,
     /// `set`: its value, as JSON; `login`: how the code comes back, `"loopback"`, `"paste"` or `"forward"`.
     #[serde(default, deserialize_with = "maybe_json", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "JsonText")]
     pub value: Option<JsonText>,
     /// By this agent; the first by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -60,6 +60,13 @@ pub struct Configure {
     /// Leave the transport out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untyped: bool,
+    /// The file names this folder, from where it lies itself, for further files of one server each
+    /// (`config.folder_key`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// The file is one of such a folder: its only entry stands by itself, with its name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// The dialect of another host instead of the profile's, by the name of a built-in profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,

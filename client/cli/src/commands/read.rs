@@ -12,13 +12,18 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use sparring_client::{Connection, Entry, ListKind};
 use sparring_host::ServerEntry;
+use sparring_wire::jsonrpc::codes;
 
 pub(super) async fn read(app: &App, uri: &str, server: Option<&str>, stop: &Stop) -> Result<(), Failure> {
     let chosen = app.chosen(&app.load()?, server)?;
     let result = with(app, chosen.clone(), stop, async |open| {
         unless(stop, async {
             let connection = owner(app, open, &chosen, uri).await?;
-            connection.read(uri).await.map_err(|error| of(app, connection.server(), error))
+            connection.read(uri).await.map_err(|error| {
+                let missing = error.code() == Some(codes::RESOURCE_NOT_FOUND);
+                let failure = of(app, connection.server(), error);
+                if missing { Failure { code: Code::NotFound, ..failure } } else { failure }
+            })
         })
         .await
     })
@@ -140,6 +145,9 @@ async fn with_prompt(
             Ok(connection)
         }
         [] => {
+            if !failures.is_empty() && !app.global.json {
+                output::note(&format!("no server that answers has the prompt {name:?}; the others:"));
+            }
             told(failures)?;
             let all = lists.iter().flat_map(|(_, prompts)| prompts).map(|prompt| prompt.key.as_str());
             let failure = Failure::new(Code::NotFound, format!("there is no prompt {name:?}"));

@@ -11,12 +11,16 @@ use sparring_client::{Browser, Client, HttpTarget, Settings, Target};
 use sparring_host::auth::{LoginDesk, WayBack, sign_in};
 use sparring_host::clock::Clock;
 use sparring_host::env::target;
+use sparring_host::store::credentials::unsupported;
 use sparring_host::{HostParts, ServerEntry};
 use sparring_profiles::Login;
 use std::sync::Arc;
 
 /// The client that signs in to a server, and the server.
 fn client(app: &App, entry: &ServerEntry, desk: Arc<LoginDesk>) -> Result<(Client, HttpTarget), Failure> {
+    if let Some(why) = unsupported(app.settings.auth.store) {
+        return Err(Failure::new(Code::Usage, why));
+    }
     let parts = HostParts::new(&app.settings, &app.around, Clock::default());
     let (entry, target) = target(&*parts.env, entry, &app.around)?;
     let Target::Http(http) = target else {

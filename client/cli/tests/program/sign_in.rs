@@ -104,3 +104,16 @@ fn credentials_are_kept_between_runs_until_they_are_forgotten() {
     home.run(&["logout", "web", "--json"]).ends_with(0);
     assert!(!std::fs::read_to_string(&kept).unwrap().contains("access"));
 }
+
+#[cfg(not(feature = "keychain"))]
+#[test]
+fn a_keychain_that_the_program_lacks_is_an_error_and_no_file() {
+    let home = Home::new();
+    let mock = Mock::start(&home);
+    let profile = "[host]\nname = \"kept\"\nextends = \"reference\"\n[auth]\nstore = \"keychain\"\n";
+    std::fs::write(home.path("work/kept.toml"), profile).unwrap();
+    home.run(&["add", "web", "--url", &mock.url]).ends_with(0);
+    let login = home.run(&["--profile", "kept.toml", "login", "web", "--no-browser"]);
+    login.ends_with(2).warns("built without the feature `keychain`");
+    assert!(!home.path(".local/state/sparring-client/credentials.json").exists());
+}

@@ -25,8 +25,8 @@ fn around() -> Surroundings {
         ("TOKEN", "t0k"),
     ]);
     Surroundings {
-        cwd: "/work".into(),
-        project: Some("/work/p".into()),
+        cwd: "/w".into(),
+        project: Some("/w/p".into()),
         home: "/home/u".into(),
         env,
         state: "/s".into(),
@@ -171,12 +171,12 @@ fn working_directories() {
     let (mut settings, _) = of("zut");
     let with_cwd = |cwd: &str| ServerEntry { cwd: Some(cwd.into()), ..entry() };
     let cases = [
-        (Base::Host, Base::Host, entry(), "/work"),
-        (Base::Project, Base::Host, entry(), "/work/p"),
-        (Base::Host, Base::Host, with_cwd("x"), "/work/x"),
-        (Base::Host, Base::Project, with_cwd("x"), "/work/p/x"),
+        (Base::Host, Base::Host, entry(), "/w"),
+        (Base::Project, Base::Host, entry(), "/w/p"),
+        (Base::Host, Base::Host, with_cwd("x"), "/w/x"),
+        (Base::Host, Base::Project, with_cwd("x"), "/w/p/x"),
         (Base::Host, Base::Project, with_cwd("/abs"), "/abs"),
-        (Base::Host, Base::Project, with_cwd("../x"), "/work/p/../x"),
+        (Base::Host, Base::Project, with_cwd("../x"), "/w/p/../x"),
     ];
     for (default, base, entry, expected) in cases {
         settings.env.cwd_default = default;
@@ -186,7 +186,7 @@ fn working_directories() {
     let mut homeless = around();
     homeless.project = None;
     settings.config.project_root = sparring_profiles::ProjectRoot::Given;
-    assert_eq!(ProfileEnv::new(&settings).cwd(&with_cwd("x"), &homeless), PathBuf::from("/work/x"));
+    assert_eq!(ProfileEnv::new(&settings).cwd(&with_cwd("x"), &homeless), PathBuf::from("/w/x"));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn argv_arrives_as_it_is_configured() {
     let (_, target) = target(&mouaif, &entry, &around()).unwrap();
     let Target::Stdio(stdio) = target else { panic!("{target:?}") };
     assert_eq!(stdio.args, long.iter().map(std::ffi::OsString::from).collect::<Vec<_>>());
-    assert_eq!(stdio.cwd, Some("/work".into()));
+    assert_eq!(stdio.cwd, Some("/w".into()));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 /// The naming of `[naming]`: a template, a class of characters, a longest length, and what is done about clashes.
 ///
 /// A suffix is a hash of the raw name, and each member of a clash gets one, so that names depend neither on the run nor
-/// on the order of arrival.
+/// on the order of arrival. Where names need not be stable, it is a hash of the turn in which they come.
 #[derive(Debug, Clone)]
 pub struct ProfileNames {
     settings: NamingSettings,
@@ -69,7 +69,10 @@ impl ProfileNames {
 
     /// The name with a suffix, within the longest length.
     fn hashed(&self, claim: &Claim, plain: &str, round: u32) -> String {
+        let round_of_all = round.to_string();
         let parts = match claim {
+            // The suffix is that of its turn, whoever has it.
+            _ if !self.settings.stable => [round_of_all.as_str(), "", "turn"],
             Claim::Own(name) => [name.as_str(), "", "own"],
             Claim::Wrapper { server, template } => [server.as_str(), template.as_str(), "wrapper"],
             Claim::Tool { server, tool } => [server.as_str(), tool.as_str(), "tool"],
@@ -114,8 +117,11 @@ impl ProfileNames {
         mut wanting: Vec<(&'a Claim, &str)>,
         taken: &mut HashSet<String>,
     ) -> HashMap<&'a Claim, String> {
-        wanting.sort();
-        wanting.dedup();
+        if self.settings.stable {
+            wanting.sort();
+        }
+        let mut seen = HashSet::new();
+        wanting.retain(|one| seen.insert(*one));
         let mut named = HashMap::new();
         for (claim, plain) in wanting {
             let free = (0..1000).map(|round| self.hashed(claim, plain, round)).find(|n| !taken.contains(n));

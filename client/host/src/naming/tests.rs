@@ -53,6 +53,18 @@ fn odd_characters_are_substituted_and_clashes_of_that_get_a_hash_each() {
 }
 
 #[test]
+fn names_depend_on_the_order_of_arrival_only_where_they_need_not_be_stable() {
+    let (one, two) = (Claim::tool("s", "a.b"), Claim::tool("s", "a/b"));
+    for (stable, same) in [(true, true), (false, false)] {
+        let naming = names(|n| n.stable = stable);
+        let forth = given(&naming, &[one.clone(), two.clone()]);
+        let back = given(&naming, &[two.clone(), one.clone()]);
+        assert_ne!(forth[0], forth[1]);
+        assert_eq!(forth[0] == back[1], same, "{forth:?} {back:?}");
+    }
+}
+
+#[test]
 fn the_longest_length_includes_the_suffix() {
     let naming = names(|_| {});
     let prefix = "mcp__s__".len();

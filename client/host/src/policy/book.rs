@@ -69,6 +69,11 @@ impl RuleBook {
         self.auto_approved.contains(name, true)
     }
 
+    /// The names and globs whose calls are approved once and for all.
+    pub(crate) const fn auto_approved_names(&self) -> &NameSet {
+        &self.auto_approved
+    }
+
     /// Names and globs whose calls are approved once and for all.
     pub fn set_auto_approved(&mut self, names: NameSet) {
         self.auto_approved = names;

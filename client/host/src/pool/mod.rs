@@ -1,7 +1,7 @@
 //! Which sessions share which server.
 
 mod key;
-mod processes;
+pub(crate) mod processes;
 pub mod records;
 
 use crate::context::Context;

@@ -16,6 +16,7 @@ pub(crate) struct Identity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) pid: u32,
+    pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
     pub(crate) start: u64,
@@ -67,7 +68,7 @@ mod imp {
             return None;
         }
         let id = |at: usize| u32::try_from(*fields.get(at)?).ok();
-        Some(Member { pid, group: id(1)?, session: id(2)?, start: *fields.get(18)? })
+        Some(Member { pid, parent: id(0)?, group: id(1)?, session: id(2)?, start: *fields.get(18)? })
     }
 
     fn boot() -> String {
@@ -113,14 +114,15 @@ mod imp {
 
     /// `ps` is all there is without unsafe code.
     fn ps(choice: &[&str]) -> Vec<Member> {
-        let output = Command::new("ps").args(["-o", "pid=,pgid=,sess=,stat=,etime="]).args(choice).output();
+        let output =
+            Command::new("ps").args(["-o", "pid=,ppid=,pgid=,sess=,stat=,etime="]).args(choice).output();
         let Ok(output) = output else { return Vec::new() };
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let now = seconds();
         let one = |line: &str| {
             let mut words = line.split_ascii_whitespace();
             let mut id = || words.next()?.parse::<u32>().ok();
-            let (pid, group) = (id()?, id()?);
+            let (pid, parent, group) = (id()?, id()?, id()?);
             let session = words.next()?.parse().unwrap_or_default();
             if words.next()?.starts_with('Z') {
                 return None;
@@ -128,7 +130,7 @@ mod imp {
             // [[days-]hours:]minutes:seconds
             let age = words.next()?.split(['-', ':']).rev().zip([1, 60, 3600, 86_400]);
             let age: u64 = age.map(|(part, unit)| part.parse::<u64>().unwrap_or_default() * unit).sum();
-            Some(Member { pid, group, session, start: now.saturating_sub(age) })
+            Some(Member { pid, parent, group, session, start: now.saturating_sub(age) })
         };
         text.lines().filter_map(one).collect()
     }
@@ -158,6 +160,19 @@ mod imp {
     pub(crate) fn now() -> Option<u64> {
         Some(seconds())
     }
+}
+
+/// The descendants of a process that have left its session.
+pub(crate) fn strays(of: u32) -> Vec<Member> {
+    let Some(head) = member(of) else { return Vec::new() };
+    let all = members();
+    let mut family = vec![of];
+    let mut at = 0;
+    while let Some(parent) = family.get(at).copied() {
+        family.extend(all.iter().filter(|one| one.parent == parent && one.pid != parent).map(|one| one.pid));
+        at += 1;
+    }
+    all.into_iter().filter(|one| one.session != head.session && family.contains(&one.pid)).collect()
 }
 
 /// Ends a process with all its group, if it leads one; itself alone otherwise.

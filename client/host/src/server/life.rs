@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 impl Server {
     /// Whether restarts are promised for its transport.
-    fn restarts(&self, settings: &Settings) -> bool {
+    pub(crate) fn restarts(&self, settings: &Settings) -> bool {
         settings.restart.transports.contains(&target::transport(self.kind))
     }
 
@@ -271,7 +271,7 @@ impl Server {
         let until = Instant::now() + budget;
         let late = |method: &str| self.failed(Error::Timeout { method: method.to_owned(), after: budget });
         let Way { target, settings: client } = target::way(&self.context, &self.entry, &self.place, seconds)?;
-        let client = self.client(settings, client);
+        let client = self.client(client);
         let connection = client.connect(&self.entry.name, &target);
         let connection = timeout_at(until, connection).await.map_err(|_| late("initialize"))?;
         let connection = connection.map_err(|error| self.failed(error))?;
@@ -283,6 +283,7 @@ impl Server {
             Ok(Ok(tools)) => Some(tools),
             // A server without tools is a server all the same.
             Ok(Err(error)) if error.kind() == FailureKind::Refused => None,
+            Ok(Err(Error::Protocol { .. })) if !has_tools(&connection) => None,
             Ok(Err(error)) => {
                 connection.close().await;
                 return Err(self.failed(error));
@@ -295,16 +296,16 @@ impl Server {
         Ok((connection, tools))
     }
 
-    pub(super) fn client(&self, settings: &Settings, client: sparring_client::Settings) -> Client {
+    pub(super) fn client(&self, client: sparring_client::Settings) -> Client {
         let parts = &self.context.parts;
         let launcher = Accounting { inner: Arc::clone(&parts.launcher), slot: Arc::clone(&self.process) };
         let mut builder = Client::builder(client)
             .credentials(Arc::clone(&parts.credentials))
+            .eras(Arc::clone(&self.context.eras))
             .browser(Arc::clone(&self.context.desk) as Arc<dyn Browser>);
         if let Some(filter) = &parts.filter {
             builder = builder.filter(Arc::clone(filter));
         }
-        let _ = settings;
         (self.context.client)(builder).launcher(Arc::new(launcher)).build()
     }
 
@@ -399,6 +400,11 @@ impl Server {
         self.remember(&tools);
         Ok(tools)
     }
+}
+
+/// Whether the server says that it has tools.
+fn has_tools(connection: &Connection) -> bool {
+    connection.negotiated().is_some_and(|negotiated| negotiated.capabilities.contains_key("tools"))
 }
 
 /// Whether a connection has ended because the server did not know its session any more.

@@ -27,7 +27,7 @@ impl Server {
     /// to the desk.
     pub(crate) async fn login(&self) -> Result<(), HostError> {
         let (http, client) = self.door()?;
-        let client = self.client(&self.context.settings(), client);
+        let client = self.client(client);
         match client.login(&self.entry.name, &http).await {
             Ok(_) => {
                 self.tell(EventName::AuthSuccess, &[]);

@@ -283,8 +283,13 @@ impl Server {
 
 /// Under which key its tools are remembered.
 pub(crate) fn cache_key(place: &Place, entry: &ServerEntry) -> CacheKey {
+    cache_key_of(place, &entry.name)
+}
+
+/// The same, of the server of this name.
+pub(crate) fn cache_key_of(place: &Place, server: &str) -> CacheKey {
     let project = place.project.as_ref().map(|project| project.to_string_lossy().into_owned());
-    CacheKey { project: project.unwrap_or_default(), server: entry.name.clone() }
+    CacheKey { project: project.unwrap_or_default(), server: server.to_owned() }
 }
 
 /// Entries of a list of tools, without those that have no name.

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::events::SessionId;
+use crate::pool::processes::{self, Member};
 use crate::pool::records::ProcessRecord;
 use async_trait::async_trait;
 use serde_json::json;
@@ -88,7 +89,7 @@ impl Launcher for Accounting {
         let number = number.inspect_err(|_| drop(process.signal(Signal::Kill)))?;
         self.slot.set_pid(process.id());
         let account = Account { slot: Arc::clone(&self.slot), pid: process.id(), number };
-        Ok(Box::new(Accounted { inner: process, account, line: Mutex::default() }))
+        Ok(Box::new(Accounted { inner: process, account, line: Mutex::default(), strays: Mutex::default() }))
     }
 }
 
@@ -98,6 +99,31 @@ struct Accounted {
     account: Account,
     /// The beginning of a line of stderr.
     line: Mutex<Vec<u8>>,
+    /// Descendants in sessions of their own, where these are ended too. They are looked for before their parents go.
+    strays: Mutex<Vec<Member>>,
+}
+
+impl Accounted {
+    fn find_strays(&self) {
+        if let Some(pid) = self.account.pid
+            && !self.account.slot.context.settings().shutdown.setsid_survives
+        {
+            let found = processes::strays(pid);
+            self.strays.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+        }
+    }
+}
+
+impl Drop for Accounted {
+    fn drop(&mut self) {
+        self.find_strays();
+        for stray in self.strays.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // Its number may be another process's by now.
+            if processes::member(stray.pid).is_some_and(|now| now.start == stray.start) {
+                processes::end(&stray);
+            }
+        }
+    }
 }
 
 impl Accounted {
@@ -149,6 +175,7 @@ impl ServerProcess for Accounted {
     }
 
     async fn close_stdin(&self) {
+        self.find_strays();
         self.inner.close_stdin().await;
     }
 

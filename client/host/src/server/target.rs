@@ -124,6 +124,9 @@ fn client_settings(settings: &Settings, kind: Kind, clock: Clock, startup: f64) 
     if !client.accept.contains(&client.offer) {
         client.accept.push(client.offer);
     }
+    client.tell_cancelled = settings.protocol.cancel_notifies;
+    client.only_declared_tools = settings.discovery.needs_capability;
+    client.stdio.tolerate_noise = settings.stdio.tolerates_noise;
     client.timeouts.start = clock.seconds(startup);
     client.timeouts.request = clock.seconds(settings.timeouts.tool_s);
     client.timeouts.ceiling = client.timeouts.ceiling.max(clock.seconds(settings.timeouts.tool_s));

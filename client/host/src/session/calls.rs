@@ -136,7 +136,14 @@ impl Session {
                 return HostError::NeedsLogin { server };
             }
         }
-        match self.entries().iter().any(|entry| self.could_be_of(name, &entry.name)) {
+        let on = self.entries();
+        let is_on = |server: &str| on.iter().any(|entry| entry.name == server);
+        let configured = self.configured();
+        let mut off = configured.iter().filter(|entry| !self.inner.without_servers && !is_on(&entry.name));
+        if off.any(|entry| self.could_be_of(name, &entry.name)) {
+            return HostError::Disabled(name.to_owned(), "its server is switched off".to_owned());
+        }
+        match on.iter().any(|entry| self.could_be_of(name, &entry.name)) {
             true => HostError::NoTool(name.to_owned()),
             false => self.unknown_server(name).unwrap_or_else(|| HostError::NoTool(name.to_owned())),
         }
@@ -162,7 +169,7 @@ impl Session {
     ) -> Result<(Map<String, Value>, Option<f64>), HostError> {
         let (context, settings) = (self.context(), self.settings());
         let parts = &context.parts;
-        let rules = context.rules();
+        let rules = self.rules();
         let standing = Standing { settings: &settings.policy, rules: &rules };
         let ruling = parts.policy.ruling(&standing, tool);
         let decision = parts.policy.decision(&standing, tool, &ruling, &arguments);
@@ -243,7 +250,9 @@ impl Session {
     /// A hold on a server that may be called.
     fn armed(&self, server: &str, name: &str) -> Result<Arc<Share>, HostError> {
         let share = self.share_of(server)?;
-        if self.settings().restart.trigger == Trigger::Manual && !share.armed() {
+        let settings = self.settings();
+        let manual = settings.restart.trigger == Trigger::Manual && share.server.restarts(&settings);
+        if manual && !share.armed() {
             let why = "its server has ended, and is started again by hand or in a new session".to_owned();
             return Err(HostError::Disabled(name.to_owned(), why));
         }
@@ -260,7 +269,10 @@ impl Session {
         options: CallOptions,
     ) -> Result<ModelResult, HostError> {
         let share = self.armed(server, name)?;
-        let options = self.budget(&share, raw, policy, options);
+        let mut options = self.budget(&share, raw, policy, options);
+        if !self.settings().results.streams {
+            options.progress = None;
+        }
         let result = share.server.call(self.inner.id, raw, arguments, options).await?;
         let results = &self.context().parts.results;
         let result = result.into_json();

@@ -57,7 +57,7 @@ impl Session {
         let settings = self.settings();
         let registry = self.registry()?;
         let tool = registry.find(name).ok_or_else(|| HostError::NoTool(name.to_owned()))?;
-        let rules = self.context().rules();
+        let rules = self.rules();
         let standing = Standing { settings: &settings.policy, rules: &rules };
         let rule = &self.context().parts.policy;
         let ruling = rule.ruling(&standing, tool);
@@ -109,7 +109,7 @@ impl Session {
                 "code": code,
             })
         };
-        self.configured().iter().map(one).collect()
+        crate::config::listing(&settings.config, &self.configured()).into_iter().map(one).collect()
     }
 
     /// Does something besides a call.
@@ -163,11 +163,9 @@ impl Session {
                 approvals.answer_now_or_next(tool.as_deref(), Answer::Deny(why));
             }
             Control::AutoApprove { on } => approvals.set_auto(on),
-            Control::Rules { rules } => {
-                let changes = self.context().change_rules(|book| book.merge(&rules))?;
-                for change in &changes {
-                    self.context().save_rule(change)?;
-                }
+            Control::Rules { rules } => self.change_rules(&rules)?,
+            Control::Visible { .. } if !self.settings().policy.session_filter => {
+                return Err(HostError::Refused("sessions of this host have all its tools".to_owned()));
             }
             Control::Visible { visible } => self.set_visible(visible),
             Control::Gate { names } => *lock(&self.inner.refused) = names,

@@ -83,7 +83,7 @@ impl Stage {
 impl Session {
     /// What holds now.
     pub(super) fn stage(&self, registry: &Registry) -> Stage {
-        let visible = lock(&self.inner.visible).clone();
+        let visible = self.visible();
         let mut stage = Stage {
             disclosure: lock(&self.inner.disclosure).clone(),
             conversation: self.conversation(),
@@ -97,12 +97,12 @@ impl Session {
 
     /// Why the model does not have a tool.
     pub(super) fn withheld(&self, tool: &ModelTool) -> Option<Withheld> {
-        self.withheld_by(&lock(&self.inner.visible).clone(), tool)
+        self.withheld_by(&self.visible(), tool)
     }
 
     fn withheld_by(&self, visible: &Visible, tool: &ModelTool) -> Option<Withheld> {
         let settings = self.settings();
-        let rules = self.context().rules();
+        let rules = self.rules();
         let standing = Standing { settings: &settings.policy, rules: &rules };
         let policy = &self.context().parts.policy;
         policy.filtered(visible, tool, false).or_else(|| policy.withheld(&standing, tool))

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use sparring_client::CredentialStore;
-use sparring_client::oauth::{CredentialKey, Credentials, StoreError, StoreLock};
+use sparring_client::oauth::{CredentialKey, Credentials, MemoryStore, StoreError, StoreLock};
+use sparring_profiles::{AuthSettings, StoreKind};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,10 +29,10 @@ impl Default for Document {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Record {
+pub(super) struct Record {
     #[serde(flatten)]
-    key: CredentialKey,
-    credentials: Credentials,
+    pub(super) key: CredentialKey,
+    pub(super) credentials: Credentials,
 }
 
 /// Keeps credentials in one file, which all programs of a user may share. It is written whole and put in its place at
@@ -120,13 +121,13 @@ impl Place {
         bytes.push(b'\n');
         crate::files::replace(&self.path, &bytes, self.mode)
     }
+}
 
-    /// The lock of a server: its URL may hold anything, so it is named by a hash.
-    fn lock_of(&self, server: &str) -> PathBuf {
-        let digest = Sha256::digest(server.as_bytes());
-        let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        self.beside(".locks").join(hex)
-    }
+/// The lock of a server: its URL may hold anything, so it is named by a hash.
+pub(super) fn server_lock(folder: &Path, server: &str) -> PathBuf {
+    let digest = Sha256::digest(server.as_bytes());
+    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    folder.join(hex)
 }
 
 #[async_trait]
@@ -158,7 +159,68 @@ impl CredentialStore for FileCredentials {
 
     async fn lock(&self, server: &str) -> Result<StoreLock, StoreError> {
         let server = server.to_owned();
-        self.blocking(move |place| lock(&place.lock_of(&server))).await.map(StoreLock::new)
+        self.blocking(move |place| lock(&server_lock(&place.beside(".locks"), &server)))
+            .await
+            .map(StoreLock::new)
+    }
+}
+
+/// Stands for a keychain in a program without one: nothing is there, and nothing can be put there.
+#[cfg(not(feature = "keychain"))]
+#[derive(Debug, Default)]
+pub struct NoKeychain {
+    locks: MemoryStore,
+}
+
+#[cfg(not(feature = "keychain"))]
+#[async_trait]
+impl CredentialStore for NoKeychain {
+    async fn of_server(&self, _: &str) -> Result<Vec<(CredentialKey, Credentials)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn put(&self, _: &CredentialKey, _: &Credentials) -> Result<(), StoreError> {
+        Err(StoreError(NO_KEYCHAIN.to_owned()))
+    }
+
+    async fn remove(&self, _: &CredentialKey) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn lock(&self, server: &str) -> Result<StoreLock, StoreError> {
+        self.locks.lock(server).await
+    }
+}
+
+#[cfg(not(feature = "keychain"))]
+const NO_KEYCHAIN: &str = "the profile wants the keychain of the operating system (`auth.store = \"keychain\"`), and this \
+    program was built without the feature `keychain`: build it with that, or set `auth.store` to `file`";
+
+/// Why credentials can't be kept where the settings say, if that is so in this program.
+#[must_use]
+pub const fn unsupported(store: StoreKind) -> Option<&'static str> {
+    match store {
+        #[cfg(not(feature = "keychain"))]
+        StoreKind::Keychain => Some(NO_KEYCHAIN),
+        _ => None,
+    }
+}
+
+/// The store that settings name. One that this program lacks ([`unsupported`]) refuses whatever it is given.
+#[must_use]
+pub fn open(settings: &AuthSettings, state: &Path) -> Arc<dyn CredentialStore> {
+    match settings.store {
+        StoreKind::Memory => Arc::new(MemoryStore::default()),
+        StoreKind::File => {
+            let mode = u32::from_str_radix(&settings.store_mode, 8).unwrap_or(0o600);
+            Arc::new(FileCredentials::new(default_path(state), mode))
+        }
+        #[cfg(feature = "keychain")]
+        StoreKind::Keychain => {
+            Arc::new(super::keychain::KeychainCredentials::new(state.join("keychain.locks")))
+        }
+        #[cfg(not(feature = "keychain"))]
+        StoreKind::Keychain => Arc::new(NoKeychain::default()),
     }
 }
 
@@ -169,15 +231,15 @@ pub fn default_path(state: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use sparring_client::oauth::{AuthMethod, ClientOrigin, StoredClient};
 
-    fn key(server: &str, issuer: &str) -> CredentialKey {
+    pub(in crate::store) fn key(server: &str, issuer: &str) -> CredentialKey {
         CredentialKey { server: server.into(), issuer: issuer.into() }
     }
 
-    fn record(id: &str) -> Credentials {
+    pub(in crate::store) fn record(id: &str) -> Credentials {
         Credentials {
             client: StoredClient {
                 id: id.into(),

@@ -7,4 +7,6 @@ pub mod cache;
 pub mod credentials;
 mod damage;
 pub mod disk;
+#[cfg(feature = "keychain")]
+pub mod keychain;
 mod locks;

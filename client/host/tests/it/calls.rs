@@ -1,7 +1,9 @@
 use crate::support::{Folder, args, profile};
 use serde_json::json;
-use sparring_client::CallOptions;
-use sparring_host::{Host, HostError, Inspect, SessionOptions};
+use sparring_client::{CallOptions, RequestOptions};
+use sparring_host::{Control, Host, HostError, Inspect, SessionOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[tokio::test]
 async fn servers_fail_alone_and_tools_are_called_under_composed_names() {
@@ -23,4 +25,27 @@ async fn servers_fail_alone_and_tools_are_called_under_composed_names() {
     assert!(status[1]["error"].as_str().unwrap().contains("no luck today"), "{status}");
     host.close().await;
     assert_eq!((folder.count("one start"), folder.count("one end")), (1, 1));
+}
+
+#[tokio::test]
+async fn progress_is_passed_on_only_where_the_host_does_that() {
+    for (host, passed_on) in [("zut", true), ("chaz", false)] {
+        let folder = Folder::new();
+        let entries = vec![folder.server("one", &[])];
+        let host = Host::launch(folder.host(profile(host), entries)).await.unwrap();
+        let session = host.session(SessionOptions::default()).await.unwrap();
+        session.control(Control::AutoApprove { on: true }).await.unwrap();
+        let tools = session.tools().await.unwrap();
+        let name = &tools.iter().find(|tool| tool.raw() == Some("echo")).unwrap().name;
+        let told = Arc::new(AtomicBool::new(false));
+        let teller = Arc::clone(&told);
+        let options = CallOptions {
+            request: RequestOptions { progress: true, ..RequestOptions::default() },
+            progress: Some(Arc::new(move |_| teller.store(true, Ordering::SeqCst))),
+            ..CallOptions::default()
+        };
+        session.call(name, args(json!({"text": "hi"})), options).await.unwrap();
+        host.close().await;
+        assert_eq!(told.load(Ordering::SeqCst), passed_on);
+    }
 }

@@ -104,6 +104,35 @@ async fn gates_and_sessions_refuse_tools() {
     host.close().await;
 }
 
+#[tokio::test]
+async fn a_host_without_filters_gives_its_sessions_all_tools() {
+    let folder = Folder::new();
+    let mut settings = profile("reference");
+    settings.policy.session_filter = false;
+    let visible = Visible { allowed: Some(NameSet::from_iter(["*__echo"])), ..Visible::default() };
+    let options = SessionOptions { visible: visible.clone(), ..SessionOptions::default() };
+    let (host, session) = open(&folder, settings, options).await;
+    assert_eq!(names(&session).await.len(), 4);
+    let refused = session.control(Control::Visible { visible }).await;
+    assert!(matches!(refused, Err(HostError::Refused(_))), "{refused:?}");
+    host.close().await;
+}
+
+#[tokio::test]
+async fn rules_of_one_session_are_not_those_of_another() {
+    let folder = Folder::new();
+    let mut settings = profile("reference");
+    // Nothing is written down for the project.
+    settings.policy.layers.retain(|layer| *layer != sparring_profiles::Layer::Project);
+    let (host, session) = open(&folder, settings, SessionOptions::default()).await;
+    let other = host.session(SessionOptions::default()).await.unwrap();
+    let rules = json!({"tools": {"mcp__fs__echo": "off"}});
+    session.control(Control::Rules { rules }).await.unwrap();
+    assert!(matches!(call(&session, "mcp__fs__echo", json!({})).await, Err(HostError::Disabled(..))));
+    call(&other, "mcp__fs__echo", json!({})).await.unwrap();
+    host.close().await;
+}
+
 fn lazy() -> SessionOptions {
     let disclosure = DisclosureOptions { mode: Some(SearchMode::Lazy), ..DisclosureOptions::default() };
     SessionOptions { disclosure, ..SessionOptions::default() }

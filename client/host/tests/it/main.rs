@@ -13,5 +13,7 @@ mod pool;
 #[cfg(target_os = "linux")]
 mod restart;
 #[cfg(target_os = "linux")]
+mod shutdown;
+#[cfg(target_os = "linux")]
 mod startup;
 mod support;

@@ -124,7 +124,7 @@ async fn servers_that_are_off_are_left_alone() {
     let start = control(&session, json!({"control": "start", "server": "s"})).await;
     assert!(matches!(start, Err(HostError::Disabled(..))));
     let called = call(&session, "mcp__s__echo").await;
-    assert!(matches!(called, Err(HostError::NoTool(_) | HostError::Disabled(..))), "{called:?}");
+    assert!(matches!(called, Err(HostError::NoServer(_) | HostError::Disabled(..))), "{called:?}");
     let without = SessionOptions { without_servers: true, ..SessionOptions::default() };
     assert!(names(&host.session(without).await.unwrap()).await.is_empty());
     host.close().await;

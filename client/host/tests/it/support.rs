@@ -139,9 +139,21 @@ pub(crate) fn control(
     session.control(serde_json::from_value(control).unwrap())
 }
 
+/// Whether a process is there, and has not ended.
+pub(crate) fn is_there(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// The login session of a process.
+#[cfg(target_os = "linux")]
+pub(crate) fn session_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.split(' ').nth(3)?.parse().ok()
+}
+
 /// Waits until a process is gone.
 pub(crate) async fn gone(pid: u32) {
-    while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+    while is_there(pid) {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
 }
@@ -161,6 +173,7 @@ pub(crate) fn args(value: Value) -> Map<String, Value> {
 /// - `hang`: it never answers `initialize`; `slow-list`: it never answers `tools/list`.
 /// - `crash`: it exits on each call, unless the file `well` is there.
 /// - `stay`: it ignores the end of its input.
+/// - `stray`: it starts a process in a session of its own, whose id is in the file `stray.pid`.
 #[test]
 fn serve() {
     let Ok(name) = std::env::var("SPARRING_TEST_SERVER") else { return };
@@ -177,12 +190,28 @@ fn serve() {
         eprintln!("no luck today");
         std::process::exit(3);
     }
+    if has("stray") {
+        #[expect(clippy::zombie_processes, reason = "it is there to outlive this process")]
+        let stray = std::process::Command::new("setsid")
+            .args(["sleep", "600"])
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::fs::write(folder.join("stray.pid"), stray.id().to_string()).unwrap();
+    }
     let stdin = std::io::stdin();
     for line in stdin.lock().lines() {
         let Ok(line) = line else { break };
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         log(&method);
+        let token = &message["params"]["_meta"]["progressToken"];
+        if *token != Value::Null {
+            let params = json!({"progressToken": token, "progress": 1});
+            say(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        }
         let result = match method.as_str() {
             "initialize" if has("hang") => continue,
             "tools/list" if has("slow-list") => continue,

@@ -21,7 +21,7 @@ impl Reference {
                 Control::Disclosure { options: serde_json::from_value(value).map_err(wrong)? }
             }
             // They were told when it was opened.
-            "session.isolated" | "session.without_servers" => return Ok(json!({})),
+            "config.import" | "session.isolated" | "session.without_servers" => return Ok(json!({})),
             setting => Control::Set { setting: setting.to_owned(), value },
         };
         session.control(control).await.map_err(|error| self.failure(&error))?;

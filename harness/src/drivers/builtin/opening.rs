@@ -7,9 +7,11 @@ use crate::dialect;
 use crate::run::directory;
 use serde_json::{Map, Value, json};
 use sparring_client::{Connection, Event};
+use sparring_host::config::ConfigFiles;
 use sparring_host::disclosure::{DisclosureOptions, SearchMode};
+use sparring_host::store::credentials::{FileCredentials, default_path};
 use sparring_host::{Control, Host, HostError, Inspect, ServerEntry, Session, SessionOptions, Surroundings};
-use sparring_profiles::Connect;
+use sparring_profiles::{Connect, StoreKind};
 use sparring_scenarios::op;
 use sparring_wire::transcript::{Failure, FailureKind};
 use std::collections::{BTreeMap, HashMap};
@@ -30,10 +32,9 @@ impl Reference {
             }
         };
         let host = running.host.clone();
-        let is_on = |setting: &str| open.set.get(setting).is_some_and(|value| value.0 == true);
         let options = SessionOptions {
-            isolated: is_on("session.isolated"),
-            without_servers: is_on("session.without_servers"),
+            isolated: is_on(open, "session.isolated"),
+            without_servers: is_on(open, "session.without_servers"),
             cwd: open.cwd.as_ref().map(|path| self.case.directory.join(path)),
             project: open.project.as_ref().map(|path| self.case.directory.join(path)),
             disclosure: DisclosureOptions {
@@ -88,11 +89,23 @@ impl Reference {
             customise(&mut setup);
         }
         (*lock(&self.calls)).clone_from(&setup.calls);
-        let mut builder = Host::builder(setup.host.clone(), self.surroundings(open))
+        let surroundings = self.surroundings(open);
+        if setup.host.auth.store == StoreKind::Keychain {
+            // A test writes into nobody's keychain: a file of the case stands for it.
+            let file = || FileCredentials::new(default_path(&surroundings.state), 0o600);
+            setup.credentials.get_or_insert_with(|| Arc::new(file()));
+        }
+        let mut builder = Host::builder(setup.host.clone(), surroundings)
             .clock_scale(f64::from(self.case.clock_scale))
             .client(setup.client_hook());
         if !open.config {
             builder = builder.entries(self.entries(open)?);
+        } else if is_on(open, "config.import") {
+            let files = ConfigFiles::new(&setup.host).import(true);
+            builder = builder.parts(move |mut parts| {
+                parts.config = Arc::new(files);
+                parts
+            });
         }
         if let Some(predicate) = predicate(open) {
             builder = builder.parts(move |mut parts| {
@@ -236,6 +249,11 @@ impl Reference {
             }
         });
     }
+}
+
+/// Whether `open` turns this setting on.
+fn is_on(open: &op::Open, setting: &str) -> bool {
+    open.set.get(setting).is_some_and(|value| value.0 == true)
 }
 
 /// What the `predicate`s of the entries say together.

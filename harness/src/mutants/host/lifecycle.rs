@@ -4,7 +4,9 @@ use crate::drivers::ClientSetup;
 use crate::mutants::decorate::{Fate, outgoing};
 use crate::mutants::{Fault, Mutant, of_host, settings};
 use serde_json::{Value, json};
+use sparring_host::config::{ConfigSource, Loaded};
 use sparring_host::store::cache::{CacheKey, ToolCache};
+use sparring_host::{HostError, Surroundings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +33,17 @@ impl ToolCache for ByServer {
     }
 }
 
+/// Has all servers switched off.
+struct AllOff(Arc<dyn ConfigSource>);
+
+impl ConfigSource for AllOff {
+    fn load(&self, around: &Surroundings) -> Result<Loaded, HostError> {
+        let mut loaded = self.0.load(around)?;
+        loaded.entries.iter_mut().for_each(|entry| entry.enabled = Some(false));
+        Ok(loaded)
+    }
+}
+
 fn waits_for_the_next_call(setup: &mut ClientSetup) {
     setup.set("restart.trigger", &json!("next-call"));
     setup.set("restart.retry_call", &json!(false));
@@ -49,6 +62,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         profile: "mouaif",
         fault: Fault::Process(|s| s.set("shutdown.on", &json!(["exit"]))),
     },
+    of_host("mouaif", "all-servers-are-off", "Takes all servers for switched off.", |s| {
+        s.parts(|parts| parts.config = Arc::new(AllOff(Arc::clone(&parts.config))));
+    }),
     of_host("mouaif", "cache-not-keyed-by-project", "Remembers tools by the server's name alone.", |s| {
         s.parts(|parts| parts.cache = Arc::new(ByServer(Arc::clone(&parts.cache))));
     }),
@@ -104,6 +120,10 @@ pub(super) const SETTINGS: &[Mutant] = &settings![
     "zidane": "no-budget-for-a-start", "Waits for servers without end.", "timeouts.startup_s" = 600;
     "zidane": "budget-per-phase", "Gives the list of tools a budget of its own.",
         "timeouts.startup_covers" = ["spawn", "initialize"];
+    "zidane": "no-budget-for-closing", "Gives servers all the time they want to end.", "timeouts.close_s" = 600;
+    "mouaif": "starts-what-is-off", "Starts servers that are switched off.", "startup.off_switch" = false;
+    "mouaif": "other-word-for-disabled", "Has another code for what is switched off.",
+        "errors.codes.disabled" = "EOTHER";
     "zidane": "no-budget-for-calls", "Waits for calls without end.", "timeouts.tool_s" = 600;
     "zidane": "no-budget-for-single-tools", "Has one budget for all tools.", "timeouts.per_tool" = false;
     "zut": "reads-changed-lists-late", "Reads a changed list before the next call.",

@@ -2,9 +2,11 @@
 //!
 //! The faults of a host, which fail what its profile promises, have a file for each area of profiles.
 
+mod configured;
 mod disclosure;
 mod guarded;
 mod lifecycle;
+mod offered;
 mod policy;
 mod protocol;
 mod shown;
@@ -44,6 +46,10 @@ pub(super) fn areas() -> Vec<Mutant> {
         disclosure::MUTANTS,
         guarded::SETTINGS,
         guarded::MUTANTS,
+        configured::SETTINGS,
+        configured::MUTANTS,
+        offered::SETTINGS,
+        offered::MUTANTS,
         shown::SETTINGS,
         shown::MUTANTS,
     ]

@@ -287,6 +287,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     of_host("zidane", "session-filter-ignored", "Gives each session all tools.", |s| {
         filters(s, |_, _, _| None);
     }),
+    of_host("mewbo", "restriction-ignored", "Gives a restricted session all tools.", |s| {
+        filters(s, |_, _, _| None);
+    }),
     of_host("zidane", "mcp-is-no-word", "Knows no word for all tools of servers.", |s| {
         filters(s, |visible, tool, exempt| {
             let mut visible = visible.clone();
