@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sparring_client::Browser;
+use sparring_profiles::StopOn;
 use sparring_scenarios::op::{OPERATIONS, Op};
 use sparring_wire::Revision;
 use sparring_wire::framing::Lines;
@@ -25,7 +26,7 @@ use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
 /// The private first argument that makes this executable an adapter.
@@ -84,26 +85,49 @@ fn adapter(arguments: impl Iterator<Item = String>) -> ExitCode {
 }
 
 /// The reference client as the host of a profile, a built-in one or that of a file, speaks the driver protocol over
-/// stdin and stdout until stdin ends.
+/// stdin and stdout until stdin ends or a signal comes at which the host stops its servers. Returns the number
+/// of that signal.
 ///
 /// # Errors
 /// There is no such profile, or the client can't work. The message is for the user.
-pub fn run_as(profile: &str) -> Result<(), String> {
+pub fn run_as(profile: &str) -> Result<Option<u8>, String> {
     run(mutants::host(profile)?, None)
 }
 
-fn run(host: Builtin, fault: Option<fn(&mut ClientSetup)>) -> Result<(), String> {
+fn run(host: Builtin, fault: Option<fn(&mut ClientSetup)>) -> Result<Option<u8>, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("can't start the runtime: {error}"))?;
-    let served = runtime.block_on(serve(host, fault));
+    let served: Result<Option<u8>, String> = runtime.block_on(async {
+        let directory = std::env::current_dir().map_err(|e| format!("there is no working directory: {e}"))?;
+        let client = Arc::new(Adapter::new(host, fault, directory));
+        let mut on = client.stops_on.subscribe();
+        let mut serving = std::pin::pin!(serve(&client));
+        let signal = loop {
+            let listened = on.borrow_and_update().clone();
+            tokio::select! {
+                served = &mut serving => {
+                    served?;
+                    break None;
+                }
+                signal = sparring_host::shutdown::signal(&listened) => {
+                    break Some(signal.map_err(|error| format!("can't listen to signals: {error}"))?);
+                }
+                // The sender lives as long as the client. Signals are listened to anew.
+                Ok(()) = on.changed() => {}
+            }
+        };
+        client.stop().await;
+        Ok(signal)
+    });
     // Whatever hangs must not keep the process.
     runtime.shutdown_background();
     served
 }
 
-fn done(outcome: Result<(), String>) -> ExitCode {
+fn done(outcome: Result<Option<u8>, String>) -> ExitCode {
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(signal)) => ExitCode::from(signal.saturating_add(128)),
         Err(error) => {
             say_aloud(&error);
             ExitCode::FAILURE
@@ -117,9 +141,7 @@ fn say_aloud(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-async fn serve(host: Builtin, fault: Option<fn(&mut ClientSetup)>) -> Result<(), String> {
-    let directory = std::env::current_dir().map_err(|e| format!("there is no working directory: {e}"))?;
-    let client = Arc::new(Adapter { host, fault, directory, subject: Mutex::default() });
+async fn serve(client: &Arc<Adapter>) -> Result<(), String> {
     let mut stdin = tokio::io::stdin();
     let mut lines = Lines::new(LONGEST_MESSAGE);
     let mut chunk = vec![0; 64 << 10];
@@ -137,7 +159,7 @@ async fn serve(host: Builtin, fault: Option<fn(&mut ClientSetup)>) -> Result<(),
             else {
                 continue;
             };
-            let client = Arc::clone(&client);
+            let client = Arc::clone(client);
             // In order up to the first wait, so that a cancellation finds its call.
             let mut work = Box::pin(async move {
                 send(&match client.operate(&method, params.unwrap_or_default()).await {
@@ -152,9 +174,6 @@ async fn serve(host: Builtin, fault: Option<fn(&mut ClientSetup)>) -> Result<(),
         while running.try_join_next().is_some() {}
     }
     running.abort_all();
-    if let Some(subject) = client.subject.lock().await.take() {
-        subject.stop().await;
-    }
     Ok(())
 }
 
@@ -205,17 +224,32 @@ struct Adapter {
     directory: PathBuf,
     /// The client, since the last `open`.
     subject: Mutex<Option<Arc<dyn Subject>>>,
+    /// The signals at which it stops its servers (`shutdown.on`); nothing before there is one.
+    stops_on: watch::Sender<Vec<StopOn>>,
 }
 
 impl Adapter {
+    fn new(host: Builtin, fault: Option<fn(&mut ClientSetup)>, directory: PathBuf) -> Self {
+        Self { host, fault, directory, subject: Mutex::default(), stops_on: watch::Sender::default() }
+    }
+
     fn driver(&self) -> Builtin {
-        let fault = self.fault;
+        let (fault, stops_on) = (self.fault, self.stops_on.clone());
         self.host.clone().with(Arc::new(move |setup: &mut ClientSetup| {
             setup.browser = Arc::new(HarnessBrowser);
             if let Some(fault) = fault {
                 fault(setup);
             }
+            stops_on.send_replace(setup.host.shutdown.on.clone());
         }))
+    }
+
+    /// Closes everything.
+    async fn stop(&self) {
+        let subject = self.subject.lock().await.take();
+        if let Some(subject) = subject {
+            subject.stop().await;
+        }
     }
 
     async fn operate(&self, method: &str, params: Value) -> Result<Value, Refusal> {
@@ -223,7 +257,14 @@ impl Adapter {
             return Err(Refusal::Params("params must be an object".to_owned()));
         };
         let outcome = match method {
-            "hello" => return Ok(json!(self.driver().hello().await?)),
+            "hello" => {
+                let mut hello = self.driver().hello().await?;
+                // Here the client is a process of its own.
+                if cfg!(unix) {
+                    hello.features.push("process".to_owned());
+                }
+                return Ok(json!(hello));
+            }
             "bench" => {
                 let calls = params.remove("calls").and_then(|calls| calls.as_u64()?.try_into().ok());
                 let calls = calls.ok_or_else(|| Refusal::Params("`calls` must be a number".to_owned()))?;

@@ -116,6 +116,26 @@ pub fn end(pid: u32, force: Force) {
     }
 }
 
+/// Sends a process a signal by its name, such as `SIGTERM`.
+///
+/// # Errors
+/// There is no such signal, or it can't be sent; in words.
+pub fn send_signal(pid: u32, name: &str) -> Result<(), String> {
+    #[cfg(unix)]
+    {
+        let signal: nix::sys::signal::Signal =
+            name.parse().map_err(|_| format!("there is no signal `{name}`"))?;
+        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 1).ok_or("the process has no id")?;
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal)
+            .map_err(|error| format!("{name} can't be sent: {error}"))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = pid;
+        Err(format!("{name} can't be sent on this system"))
+    }
+}
+
 /// Ends a process group by its leader's id.
 pub fn end_group(leader: u32, force: Force) {
     let Some(leader) = i32::try_from(leader).ok().filter(|pid| *pid > 1) else { return };

@@ -58,7 +58,11 @@ const GRACE: Duration = Duration::from_secs(10);
 
 fn run(args: Args) -> Result<(), Failure> {
     if let Command::Adapter = args.command {
-        return adapter_main::run_as(&args.global.profile).map_err(|why| Failure::new(Code::Usage, why));
+        let signal = adapter_main::run_as(&args.global.profile);
+        return match signal.map_err(|why| Failure::new(Code::Usage, why))? {
+            Some(number) => Err(Failure::told(Code::of_signal(number))),
+            None => Ok(()),
+        };
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Code::Failed, format!("could not start: {error}")))?;

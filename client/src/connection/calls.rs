@@ -57,7 +57,7 @@ impl CancelSwitch {
 }
 
 impl Connection {
-    /// Follows a task that an earlier call became, perhaps on another connection: [`Event::Task`] has told its id. The
+    /// Follows a task that an earlier call became, perhaps on another connection: [`Event::Task`](crate::Event::Task) has told its id. The
     /// outcome is that of the call. Dropping the [`Call`] cancels the task.
     pub fn follow_task(&self, id: &str, options: RequestOptions) -> Call {
         let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sparring_wire::{Id, Revision};
 use std::time::Duration;
 
-/// Names a request at the caller, whatever id it has on the wire. Never used twice by one [`Session`].
+/// Names a request at the caller, whatever id it has on the wire. Never used twice by one [`Session`](super::Session).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
@@ -41,7 +41,7 @@ pub enum Action {
         /// How far it is.
         progress: Progress,
     },
-    /// Ask the embedding program; answer with [`Session::answer`].
+    /// Ask the embedding program; answer with [`Session::answer`](super::Session::answer).
     Ask {
         /// Names the question.
         key: AskKey,

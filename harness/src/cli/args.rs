@@ -125,7 +125,7 @@ pub struct MatrixArgs {
     /// Only scenarios with this id; globs are allowed. May be given several times.
     #[arg(long = "scenario", value_name = "ID")]
     pub scenarios: Vec<String>,
-    /// How many cases run at a time; by default twice the number of cores, at most 4.
+    /// How many cases of a pair run at a time, 4 by default; and four pairs do.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub jobs: Option<usize>,
     /// Show each promise.

@@ -1,10 +1,13 @@
 //! The driver protocol, from the harness's side: JSON-RPC lines over an adapter's stdin and stdout.
 
+mod again;
+
 use super::ToolNames;
 use super::process::{ClientProcess, Launch, ProcessSettings, cut, visitor};
 use crate::dialect;
 use crate::driver::{CaseContext, Driver, DriverError, DriverEvents, Hello, Subject, Target};
 use crate::run::directory::{CaseDirectory, absolute_words};
+use again::Restartable;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use sparring_mock_servers::script::JsonText;
@@ -112,6 +115,19 @@ impl Adapter {
     }
 }
 
+impl Adapter {
+    async fn launch_for(&self, case: &CaseContext) -> Result<Arc<Running>, DriverError> {
+        let told = Told {
+            folder: case.directory.clone(),
+            clock_scale: case.clock_scale,
+            config_env: case.config_env.clone(),
+        };
+        let (targets, events) = (case.targets.clone(), Arc::clone(&case.events));
+        let (running, _) = self.launch(&case.directory, targets, case.revision, told, events).await?;
+        Ok(running)
+    }
+}
+
 #[async_trait]
 impl Driver for Adapter {
     fn kind(&self) -> &'static str {
@@ -141,14 +157,7 @@ impl Driver for Adapter {
     }
 
     async fn start(&self, case: CaseContext) -> Result<Arc<dyn Subject>, DriverError> {
-        let told = Told {
-            folder: case.directory.clone(),
-            clock_scale: case.clock_scale,
-            config_env: case.config_env,
-        };
-        let (running, _) =
-            self.launch(&case.directory, case.targets, case.revision, told, case.events).await?;
-        Ok(running)
+        Ok(Arc::new(Restartable::start(self.clone(), case).await?))
     }
 }
 
@@ -355,6 +364,11 @@ impl Running {
         if let Some(outgoing) = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             let _ = outgoing.send(message);
         }
+    }
+
+    /// What was sent before is written first.
+    fn close_stdin(&self) {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn notify(&self, method: &str, params: Value) {
@@ -636,7 +650,7 @@ impl Subject for Running {
 
     async fn stop(&self) -> Vec<(u32, String)> {
         self.process.expect_end();
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.close_stdin();
         self.process.stop(true).await
     }
 }

@@ -245,6 +245,11 @@ impl ClientProcess {
         Ok((process, stdin, stdout))
     }
 
+    /// Its process id.
+    pub(super) const fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// From now on its end is expected.
     pub(super) fn expect_end(&self) {
         self.stopping.store(true, Ordering::SeqCst);

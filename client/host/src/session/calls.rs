@@ -222,14 +222,9 @@ impl Session {
         tool: &ModelTool,
         arguments: Map<String, Value>,
         policy: Option<f64>,
-        mut options: CallOptions,
+        options: CallOptions,
     ) -> Result<ModelResult, HostError> {
         let (context, settings) = (self.context(), self.settings());
-        if !settings.results.streams {
-            // Results come whole; if progress is asked for, then to see that the call is alive.
-            options.progress = None;
-            options.request.progress = false;
-        }
         let told = |kind: EventName, fields: Vec<(&str, Value)>| {
             let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
             let named = std::iter::once(("tool".to_owned(), json!(tool.name)));

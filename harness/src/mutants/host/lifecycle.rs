@@ -2,7 +2,7 @@
 
 use crate::drivers::ClientSetup;
 use crate::mutants::decorate::{Fate, outgoing};
-use crate::mutants::{Mutant, of_host, settings};
+use crate::mutants::{Fault, Mutant, of_host, settings};
 use serde_json::{Value, json};
 use sparring_host::store::cache::{CacheKey, ToolCache};
 use std::sync::Arc;
@@ -42,6 +42,13 @@ fn shows_changes_too_early(setup: &mut ClientSetup) {
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "orphans-on-sigterm",
+        about: "Ends at once when it is told to, and leaves its servers alone.",
+        scenarios: &[],
+        profile: "mouaif",
+        fault: Fault::Process(|s| s.set("shutdown.on", &json!(["exit"]))),
+    },
     of_host("mouaif", "cache-not-keyed-by-project", "Remembers tools by the server's name alone.", |s| {
         s.parts(|parts| parts.cache = Arc::new(ByServer(Arc::clone(&parts.cache))));
     }),
@@ -64,6 +71,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ];
 
 pub(super) const SETTINGS: &[Mutant] = &settings![
+    "zidane": "half-the-budget-of-half-a-minute", "Gives calls up after half of its time.", "timeouts.tool_s" = 15;
+    "chaz": "half-the-budget-of-a-minute", "Gives calls up after half of its time.", "timeouts.tool_s" = 30;
+    "zut": "half-the-budget-of-five-minutes", "Gives calls up after half of its time.", "timeouts.tool_s" = 150;
     "zut": "launches-without-servers", "Leaves servers to the first run.", "startup.connect" = "first-run";
     "mewbo": "opens-sessions-without-servers", "Leaves servers to the first run.", "startup.connect" = "first-run";
     "zidane": "starts-servers-before-the-first-run", "Starts servers with the session.",
