@@ -145,7 +145,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         s.set("shutdown.deletes_session", &json!(false));
     }),
     mutant("keeps-dead-session", "Goes on in a session that the server has forgotten.", |s| {
-        s.client(|settings| settings.http.reopen_session = false);
+        s.client(|settings| {
+            settings.http.reopen_session = false;
+            settings.http.end_with_session = false;
+        });
     }),
     mutant("reopens-with-old-id", "Sends the id of the lost session when it opens a new one.", |s| {
         let known = Memo::<Option<(String, String)>>::default();

@@ -4,9 +4,7 @@ use crate::drivers::ClientSetup;
 use crate::mutants::decorate::{Fate, outgoing};
 use crate::mutants::{Fault, Mutant, of_host, settings};
 use serde_json::{Value, json};
-use sparring_host::config::{ConfigSource, Loaded};
 use sparring_host::store::cache::{CacheKey, ToolCache};
-use sparring_host::{HostError, Surroundings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,17 +31,6 @@ impl ToolCache for ByServer {
     }
 }
 
-/// Has all servers switched off.
-struct AllOff(Arc<dyn ConfigSource>);
-
-impl ConfigSource for AllOff {
-    fn load(&self, around: &Surroundings) -> Result<Loaded, HostError> {
-        let mut loaded = self.0.load(around)?;
-        loaded.entries.iter_mut().for_each(|entry| entry.enabled = Some(false));
-        Ok(loaded)
-    }
-}
-
 fn waits_for_the_next_call(setup: &mut ClientSetup) {
     setup.set("restart.trigger", &json!("next-call"));
     setup.set("restart.retry_call", &json!(false));
@@ -62,9 +49,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         profile: "mouaif",
         fault: Fault::Process(|s| s.set("shutdown.on", &json!(["exit"]))),
     },
-    of_host("mouaif", "all-servers-are-off", "Takes all servers for switched off.", |s| {
-        s.parts(|parts| parts.config = Arc::new(AllOff(Arc::clone(&parts.config))));
-    }),
     of_host("mouaif", "cache-not-keyed-by-project", "Remembers tools by the server's name alone.", |s| {
         s.parts(|parts| parts.cache = Arc::new(ByServer(Arc::clone(&parts.cache))));
     }),
