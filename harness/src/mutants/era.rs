@@ -88,8 +88,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         messages(
             s,
             |p| {
-                let before = p.traffic.memory.replace(json!(p.is("tools/call")));
-                if !p.is("tools/call") || before != Some(json!(true)) {
+                // The host may say something else between its calls.
+                if !p.is("tools/call") || p.traffic.memory.replace(json!("called")).is_none() {
                     return Fate::Pass;
                 }
                 let initialize = json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params":

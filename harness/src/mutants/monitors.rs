@@ -1,7 +1,7 @@
 //! Faults that no scenario is about: what the monitors watch for in every case.
 
 use super::decorate::{
-    Fate, Handling, Passing, answers, failure, gives, impatient, incoming, keeps_to_itself, messages,
+    Fate, Handling, Memo, Passing, answers, failure, gives, impatient, incoming, keeps_to_itself, messages,
     outgoing, params, processes, requests, without_header,
 };
 use super::stdio::graces;
@@ -298,18 +298,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Goes on in a new session with the cursor of the former one.",
         &["tools.pagination-new-session"],
         |s| {
+            // It outlives the connection, of which a host makes a new one for each session.
+            let last = Memo::<Option<Value>>::default();
+            let learned = last.clone();
             messages(
                 s,
-                |p| {
+                move |p| {
                     let first = p.message["params"].get("cursor").is_none();
-                    if let Some(cursor) = p.traffic.memory.clone().filter(|_| first && p.is("tools/list")) {
+                    if let Some(cursor) = last.get().filter(|_| first && p.is("tools/list")) {
                         p.message["params"]["cursor"] = cursor;
                     }
                     Fate::Pass
                 },
-                |p| {
+                move |p| {
                     if let Some(cursor) = p.message["result"].get("nextCursor") {
-                        p.traffic.memory = Some(cursor.clone());
+                        learned.set(Some(cursor.clone()));
                     }
                     Fate::Pass
                 },
