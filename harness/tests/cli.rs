@@ -289,7 +289,7 @@ fn scenarios_of_ones_own_run() {
     let path = folder.path().display().to_string();
     let (status, stdout, stderr) = run(&["run", "--scenarios", &path, "--scenario", "mine.*", "--out", &out]);
     assert_eq!(status, code(exit_code::PASSED), "{stdout}{stderr}");
-    assert!(stdout.contains("7 cases"), "{stdout}");
+    assert!(stdout.contains("10 cases"), "{stdout}");
 }
 
 #[test]
